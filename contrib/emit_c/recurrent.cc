@@ -72,22 +72,189 @@ class Layer {
 
   absl::Status Read(const ops::RecurrentAttributes& attributes,
                     std::string_view kind, int64_t gates,
-                    absl::Span<const char* const> usual);
-  absl::Status Write(bool has_cells, StepWriter write_step);
-  void WriteDirection(StepWriter write_step);
-  void WriteLstmStep(bool input_forget);
-  void WriteGruStep(bool linear_before_reset);
-  void WriteRnnStep();
-  void RoundStates();
+                    absl::Span<const char* const> usual) {
+    attributes_ = &attributes;
+    kind_ = kind;
+    gates_ = gates;
+    steps_ = x.sizes[batch_first() ? 1 : 0];
+    batch_ = x.sizes[batch_first() ? 0 : 1];
+    input_ = x.sizes[2];
+    hidden_ = r.sizes[2];
+    directions_ =
+        attributes.direction == ops::Direction::kBidirectional ? 2 : 1;
+    NODEWISE_ASSIGN_OR_RETURN(activations_,
+                              ops::ActivationsOf(attributes, usual));
+    return absl::OkStatus();
+  }
+  // The code fails where a length is not one.
+  absl::Status Write(bool has_cells, StepWriter write_step) {
+    if (operation_.has(kLengths)) {
+      code_.Each("n", batch_,
+                 "if ({0}[n] < 0 || {0}[n] > {1}) return nw_fail(\"{2}: a "
+                 "sequence is longer than its steps\");",
+                 operation_.in(kLengths).name, steps_, kind_);
+    }
+    h_ = States(kInitialH);
+    if (has_cells) c_ = States(kInitialC);
+    // Steps beyond a sequence's end give 0.
+    if (operation_.wants(0)) {
+      code_.Line("memset({0}, 0, {1} * sizeof(*{0}));", operation_.out(0).name,
+                 operation_.out(0).count());
+    }
+    sums_ = operation_.store().Scratch("double", columns());
+    extra_ = operation_.store().Scratch("double", hidden_);
+    inputs_ = operation_.store().Scratch("double", columns());
+    for (direction_ = 0; direction_ < directions_; ++direction_) {
+      WriteDirection(write_step);
+    }
+    for (const size_t i : {1, 2}) {
+      if (!operation_.wants(i)) continue;
+      code_.Each("i", operation_.out(i).count(), "{}[i] = ({}){}[i];",
+                 operation_.out(i).name, operation_.out(i).type(),
+                 i == 1 ? h_ : c_);
+    }
+    return absl::OkStatus();
+  }
+  // Step by step over all sequences at once, and not one sequence after the
+  // other, since states that are rounded have one range for all sequences of a
+  // step.
+  void WriteDirection(StepWriter write_step) {
+    const bool is_reverse =
+        attributes_->direction == ops::Direction::kReverse || direction_ == 1;
+    code_.For("i", steps_);
+    if (rounds_states) RoundStates();
+    code_.For("n", batch_);
+    WriteLength();
+    code_.Line("if (i >= length) continue;");
+    code_.Line("const int64_t t = {};", is_reverse ? "length - 1 - i" : "i");
+    const std::string at = fmt::format("{} * {}", StateIndex(), hidden_);
+    code_.Line("double* const h = {} + {};", h_, at);
+    if (!c_.empty()) code_.Line("double* const c = {} + {};", c_, at);
+    code_.Line("const {}* const x = {} + {} * {};", x.type(), x.name,
+               RowOf("t"), input_);
+    AddInputs();
+    write_step();
+    if (operation_.wants(0)) {
+      const CTensor& y = operation_.out(0);
+      code_.Each("k", hidden_, "{}[{} * {} + k] = ({})h[k];", y.name,
+                 OutputIndex("t"), hidden_, y.type());
+    }
+    code_.Close(2);
+  }
+  // Gates: input, output, forget, cell. Peepholes, where there are any, let the
+  // gates see the cell state: input and forget that of the step before, output
+  // that which the step has made.
+  void WriteLstmStep(bool input_forget) {
+    AddStates(0, 4 * hidden_, inputs_ + "[j]", "h");
+    const auto gate = [&](int64_t column, int64_t peephole, const char* state) {
+      std::string sum = fmt::format("{}[{} + k]", sums_, column * hidden_);
+      if (operation_.has(kPeepholes)) {
+        sum += fmt::format(" + (double){}[{} + k] * {}",
+                           operation_.in(kPeepholes).name,
+                           (3 * direction_ + peephole) * hidden_, state);
+      }
+      return Activated(0, sum);
+    };
+    code_.For("k", hidden_);
+    code_.Line("const double before = c[k];");
+    code_.Line("const double input = {};", gate(0, 0, "before"));
+    code_.Line("const double forget = {};",
+               input_forget ? std::string("1 - input") : gate(2, 2, "before"));
+    code_.Line("c[k] = forget * before + input * {};",
+               Activated(1, fmt::format("{}[{} + k]", sums_, 3 * hidden_)));
+    code_.Line("h[k] = {} * {};", gate(1, 1, "c[k]"), Activated(2, "c[k]"));
+    code_.Close();
+  }
+  // Gates: update, reset, hidden. The reset gate says how much of the states
+  // counts for the hidden one: of the states themselves, before R is applied to
+  // them, or with linear_before_reset of R h, bias included. So the sums of the
+  // hidden gate come behind those of the other two.
+  void WriteGruStep(bool linear_before_reset) {
+    const int64_t n = hidden_;
+    const std::string reset = Activated(0, fmt::format("{}[{} + k]", sums_, n));
+    const std::string hidden = fmt::format("{}[{} + k]", sums_, 2 * n);
+    AddStates(0, 2 * n, inputs_ + "[j]", "h");
+    if (linear_before_reset) {
+      AddStates(2 * n, n, "0", "h");
+      code_.Each("k", n, "{0} = {0} * {1} + {2}[{3} + k];", hidden, reset,
+                 inputs_, 2 * n);
+    } else {
+      code_.Each("k", n, "{}[k] = {} * h[k];", extra_, reset);
+      AddStates(2 * n, n, inputs_ + "[j]", extra_);
+    }
+    code_.For("k", n);
+    code_.Line("const double update = {};", Activated(0, sums_ + "[k]"));
+    code_.Line("h[k] = (1 - update) * {} + update * h[k];",
+               Activated(1, hidden));
+    code_.Close();
+  }
+  void WriteRnnStep() {
+    AddStates(0, hidden_, inputs_ + "[j]", "h");
+    code_.Each("k", hidden_, "h[k] = {};", Activated(0, sums_ + "[k]"));
+  }
+  // Rounds the states of the items that take step `i`. onnxruntime finds the
+  // range among those of the step before too that ended with it.
+  void RoundStates() {
+    code_.Line("double low = 0, high = 0, zero;");
+    code_.Line("float scale;");
+    const auto open = [&](const char* least) {
+      code_.For("n", batch_);
+      WriteLength();
+      code_.Line("double* const state = {} + {} * {};", h_, StateIndex(),
+                 hidden_);
+      code_.Line("if (length < {}) continue;", least);
+      code_.For("k", hidden_);
+    };
+    open("i");
+    code_.Line("if (state[k] < low) low = state[k];");
+    code_.Line("if (state[k] > high) high = state[k];");
+    code_.Close(2);
+    code_.Line("scale = nw_dynamic_scale((float)low, (float)high, &zero);");
+    open("i + 1");
+    code_.Line(
+        "state[k] = (nw_dynamic_quantized((float)state[k], scale, zero) - "
+        "zero) * (double)scale;");
+    code_.Close(2);
+  }
 
   // Returns an activation of this direction of an expression, which is clipped
   // first.
-  std::string Activated(size_t activation, std::string x) const;
+  std::string Activated(size_t activation, std::string x) const {
+    const auto clip = static_cast<double>(attributes_->clip);
+    if (clip > 0) {
+      x = fmt::format("nw_clamp({}, {}, {})", x, DoubleText(-clip),
+                      DoubleText(clip));
+    }
+    const size_t each = activations_.size() / static_cast<size_t>(directions_);
+    const CellActivation& told =
+        activations_[static_cast<size_t>(direction_) * each + activation];
+    for (const ActivationText& row : kActivations) {
+      if (row.name != told.name) continue;
+      return fmt::format(
+          "({})", fmt::format(fmt::runtime(row.formula), fmt::arg("x", x),
+                              fmt::arg("a", DoubleText(told.alpha)),
+                              fmt::arg("b", DoubleText(told.beta))));
+    }
+    return "";
+  }
   // Writes `to[j] = from[j] + the recurrent bias + R h`, for some columns.
   void AddStates(int64_t first, int64_t count, const std::string& from,
-                 const std::string& states);
+                 const std::string& states) {
+    code_.Open("for (int64_t j = {}; j < {}; ++j)", first, first + count);
+    code_.Line("{}[j] = {}{} + nw_dot_{}({} + ({} + j) * {}, {}, {});", sums_,
+               from, operation_.has(kB) ? " + " + BiasText(1) : "",
+               r.dtype == kFloat64 ? "double" : "mixed", r.name,
+               direction_ * columns(), hidden_, states, hidden_);
+    code_.Close();
+  }
   // Writes what the step's input contributes.
-  void AddInputs();
+  void AddInputs() {
+    code_.Each("j", columns(),
+               "{}[j] = {}nw_dot_{}({} + ({} + j) * {}, x, {});", inputs_,
+               operation_.has(kB) ? BiasText(0) + " + " : "",
+               w.dtype == kFloat64 ? "double" : "floats", w.name,
+               direction_ * columns(), input_, input_);
+  }
   // The states of all directions and items as doubles, 0 if they are not given.
   std::string States(size_t slot) {
     const int64_t count = directions_ * batch_ * hidden_;
@@ -145,193 +312,6 @@ class Layer {
   std::string sums_, extra_, inputs_;
   std::string h_, c_;
 };
-
-std::string Layer::Activated(size_t activation, std::string x) const {
-  const auto clip = static_cast<double>(attributes_->clip);
-  if (clip > 0) {
-    x = fmt::format("nw_clamp({}, {}, {})", x, DoubleText(-clip),
-                    DoubleText(clip));
-  }
-  const size_t each = activations_.size() / static_cast<size_t>(directions_);
-  const CellActivation& told =
-      activations_[static_cast<size_t>(direction_) * each + activation];
-  for (const ActivationText& row : kActivations) {
-    if (row.name != told.name) continue;
-    return fmt::format("({})",
-                       fmt::format(fmt::runtime(row.formula), fmt::arg("x", x),
-                                   fmt::arg("a", DoubleText(told.alpha)),
-                                   fmt::arg("b", DoubleText(told.beta))));
-  }
-  return "";
-}
-
-void Layer::AddStates(int64_t first, int64_t count, const std::string& from,
-                      const std::string& states) {
-  code_.Open("for (int64_t j = {}; j < {}; ++j)", first, first + count);
-  code_.Line("{}[j] = {}{} + nw_dot_{}({} + ({} + j) * {}, {}, {});", sums_,
-             from, operation_.has(kB) ? " + " + BiasText(1) : "",
-             r.dtype == kFloat64 ? "double" : "mixed", r.name,
-             direction_ * columns(), hidden_, states, hidden_);
-  code_.Close();
-}
-
-void Layer::AddInputs() {
-  code_.Each("j", columns(), "{}[j] = {}nw_dot_{}({} + ({} + j) * {}, x, {});",
-             inputs_, operation_.has(kB) ? BiasText(0) + " + " : "",
-             w.dtype == kFloat64 ? "double" : "floats", w.name,
-             direction_ * columns(), input_, input_);
-}
-
-// Gates: input, output, forget, cell. Peepholes, where there are any, let the
-// gates see the cell state: input and forget that of the step before, output
-// that which the step has made.
-void Layer::WriteLstmStep(bool input_forget) {
-  AddStates(0, 4 * hidden_, inputs_ + "[j]", "h");
-  const auto gate = [&](int64_t column, int64_t peephole, const char* state) {
-    std::string sum = fmt::format("{}[{} + k]", sums_, column * hidden_);
-    if (operation_.has(kPeepholes)) {
-      sum += fmt::format(" + (double){}[{} + k] * {}",
-                         operation_.in(kPeepholes).name,
-                         (3 * direction_ + peephole) * hidden_, state);
-    }
-    return Activated(0, sum);
-  };
-  code_.For("k", hidden_);
-  code_.Line("const double before = c[k];");
-  code_.Line("const double input = {};", gate(0, 0, "before"));
-  code_.Line("const double forget = {};",
-             input_forget ? std::string("1 - input") : gate(2, 2, "before"));
-  code_.Line("c[k] = forget * before + input * {};",
-             Activated(1, fmt::format("{}[{} + k]", sums_, 3 * hidden_)));
-  code_.Line("h[k] = {} * {};", gate(1, 1, "c[k]"), Activated(2, "c[k]"));
-  code_.Close();
-}
-
-// Gates: update, reset, hidden. The reset gate says how much of the states
-// counts for the hidden one: of the states themselves, before R is applied to
-// them, or with linear_before_reset of R h, bias included. So the sums of the
-// hidden gate come behind those of the other two.
-void Layer::WriteGruStep(bool linear_before_reset) {
-  const int64_t n = hidden_;
-  const std::string reset = Activated(0, fmt::format("{}[{} + k]", sums_, n));
-  const std::string hidden = fmt::format("{}[{} + k]", sums_, 2 * n);
-  AddStates(0, 2 * n, inputs_ + "[j]", "h");
-  if (linear_before_reset) {
-    AddStates(2 * n, n, "0", "h");
-    code_.Each("k", n, "{0} = {0} * {1} + {2}[{3} + k];", hidden, reset,
-               inputs_, 2 * n);
-  } else {
-    code_.Each("k", n, "{}[k] = {} * h[k];", extra_, reset);
-    AddStates(2 * n, n, inputs_ + "[j]", extra_);
-  }
-  code_.For("k", n);
-  code_.Line("const double update = {};", Activated(0, sums_ + "[k]"));
-  code_.Line("h[k] = (1 - update) * {} + update * h[k];", Activated(1, hidden));
-  code_.Close();
-}
-
-void Layer::WriteRnnStep() {
-  AddStates(0, hidden_, inputs_ + "[j]", "h");
-  code_.Each("k", hidden_, "h[k] = {};", Activated(0, sums_ + "[k]"));
-}
-
-// Rounds the states of the items that take step `i`. onnxruntime finds the
-// range among those of the step before too that ended with it.
-void Layer::RoundStates() {
-  code_.Line("double low = 0, high = 0, zero;");
-  code_.Line("float scale;");
-  const auto open = [&](const char* least) {
-    code_.For("n", batch_);
-    WriteLength();
-    code_.Line("double* const state = {} + {} * {};", h_, StateIndex(),
-               hidden_);
-    code_.Line("if (length < {}) continue;", least);
-    code_.For("k", hidden_);
-  };
-  open("i");
-  code_.Line("if (state[k] < low) low = state[k];");
-  code_.Line("if (state[k] > high) high = state[k];");
-  code_.Close(2);
-  code_.Line("scale = nw_dynamic_scale((float)low, (float)high, &zero);");
-  open("i + 1");
-  code_.Line(
-      "state[k] = (nw_dynamic_quantized((float)state[k], scale, zero) - "
-      "zero) * (double)scale;");
-  code_.Close(2);
-}
-
-// Step by step over all sequences at once, and not one sequence after the
-// other, since states that are rounded have one range for all sequences of a
-// step.
-void Layer::WriteDirection(StepWriter write_step) {
-  const bool is_reverse =
-      attributes_->direction == ops::Direction::kReverse || direction_ == 1;
-  code_.For("i", steps_);
-  if (rounds_states) RoundStates();
-  code_.For("n", batch_);
-  WriteLength();
-  code_.Line("if (i >= length) continue;");
-  code_.Line("const int64_t t = {};", is_reverse ? "length - 1 - i" : "i");
-  const std::string at = fmt::format("{} * {}", StateIndex(), hidden_);
-  code_.Line("double* const h = {} + {};", h_, at);
-  if (!c_.empty()) code_.Line("double* const c = {} + {};", c_, at);
-  code_.Line("const {}* const x = {} + {} * {};", x.type(), x.name, RowOf("t"),
-             input_);
-  AddInputs();
-  write_step();
-  if (operation_.wants(0)) {
-    const CTensor& y = operation_.out(0);
-    code_.Each("k", hidden_, "{}[{} * {} + k] = ({})h[k];", y.name,
-               OutputIndex("t"), hidden_, y.type());
-  }
-  code_.Close(2);
-}
-
-// The code fails where a length is not one.
-absl::Status Layer::Write(bool has_cells, StepWriter write_step) {
-  if (operation_.has(kLengths)) {
-    code_.Each("n", batch_,
-               "if ({0}[n] < 0 || {0}[n] > {1}) return nw_fail(\"{2}: a "
-               "sequence is longer than its steps\");",
-               operation_.in(kLengths).name, steps_, kind_);
-  }
-  h_ = States(kInitialH);
-  if (has_cells) c_ = States(kInitialC);
-  // Steps beyond a sequence's end give 0.
-  if (operation_.wants(0)) {
-    code_.Line("memset({0}, 0, {1} * sizeof(*{0}));", operation_.out(0).name,
-               operation_.out(0).count());
-  }
-  sums_ = operation_.store().Scratch("double", columns());
-  extra_ = operation_.store().Scratch("double", hidden_);
-  inputs_ = operation_.store().Scratch("double", columns());
-  for (direction_ = 0; direction_ < directions_; ++direction_) {
-    WriteDirection(write_step);
-  }
-  for (const size_t i : {1, 2}) {
-    if (!operation_.wants(i)) continue;
-    code_.Each("i", operation_.out(i).count(), "{}[i] = ({}){}[i];",
-               operation_.out(i).name, operation_.out(i).type(),
-               i == 1 ? h_ : c_);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Layer::Read(const ops::RecurrentAttributes& attributes,
-                         std::string_view kind, int64_t gates,
-                         absl::Span<const char* const> usual) {
-  attributes_ = &attributes;
-  kind_ = kind;
-  gates_ = gates;
-  steps_ = x.sizes[batch_first() ? 1 : 0];
-  batch_ = x.sizes[batch_first() ? 0 : 1];
-  input_ = x.sizes[2];
-  hidden_ = r.sizes[2];
-  directions_ = attributes.direction == ops::Direction::kBidirectional ? 2 : 1;
-  NODEWISE_ASSIGN_OR_RETURN(activations_,
-                            ops::ActivationsOf(attributes, usual));
-  return absl::OkStatus();
-}
 
 // The attributes of older versions are those of the newest.
 absl::Status WriteLstm(OperationCode& code) {

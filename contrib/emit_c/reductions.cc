@@ -376,22 +376,17 @@ absl::Status WriteCumulative(OperationCode& operation) {
 // The versions differ in how they say that they do not train, and whether the
 // statistics may be those of each place.
 absl::Status WriteBatchNorm(OperationCode& operation) {
-  bool is_spatial = true;
-  const char* trains = nullptr;
-  const auto read = [&](const auto* op) {
-    if (op == nullptr) return;
-    if constexpr (requires { op->spatial; }) is_spatial = op->spatial;
-    if constexpr (requires { op->training_mode; }) {
-      if (op->training_mode) trains = "attribute training_mode: is 1";
-    }
-    if constexpr (requires { op->is_test; }) {
-      if (op->is_test == 0) trains = "attribute is_test: is 0";
-    }
-  };
-  read(operation.As<ops::BatchNormalization>());
-  read(operation.As<ops::BatchNormalization7>());
-  read(operation.As<ops::BatchNormalization1>());
-  if (trains != nullptr) return Refuse(trains);
+  const auto* const newest = operation.As<ops::BatchNormalization>();
+  const auto* const seven = operation.As<ops::BatchNormalization7>();
+  const auto* const one = operation.As<ops::BatchNormalization1>();
+  if (newest != nullptr && newest->training_mode) {
+    return Refuse("attribute training_mode: is 1");
+  }
+  if (one != nullptr && one->is_test == 0) {
+    return Refuse("attribute is_test: is 0");
+  }
+  const bool is_spatial =
+      (seven == nullptr || seven->spatial) && (one == nullptr || one->spatial);
   const double epsilon =
       operation
           .Common<ops::BatchNormAttributes, ops::BatchNormalization,

@@ -81,9 +81,82 @@ class ElementGroup {
 
   // Changes nothing if it fails.
   absl::Status Add(const Operation& operation, const Row& row,
-                   const std::map<ValueId, CTensor>& tensors);
+                   const std::map<ValueId, CTensor>& tensors) {
+    ElementGroup next = *this;
+    const ValueId output = operation.outputs[0];
+    const CTensor& out = tensors.at(output);
+    next.sizes_ = out.sizes;
+    ElementCode code{operation, {}, ComputedType(out.dtype), out.dtype};
+    for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
+      const ValueId id = operation.inputs[slot];
+      // A CastLike uses only the type of its second input.
+      const bool is_type = slot == 1 && operation.attrs.As<ops::CastLike>();
+      if (id == kNoValue || is_type) {
+        code.in.emplace_back();
+        continue;
+      }
+      const CTensor& in = tensors.at(id);
+      const auto variable = next.variables_.find(id);
+      const Sizes aligned =
+          AlignedSizes(row, operation, slot, in.sizes, out.sizes.size());
+      if (!IsRepeatable(aligned, out.sizes)) {
+        return Refuse("input {}: does not lie on the output", slot);
+      }
+      code.in.push_back(
+          {variable != next.variables_.end()
+               ? variable->second
+               : next.LoadOf(id, RepeatedView(aligned, out.sizes)),
+           ComputedType(in.dtype)});
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const std::string expression,
+                              ExpressionOf(row, code));
+    next.variables_[output] = next.Variable();
+    next.made_.push_back(output);
+    // Every operation of the reference rounds what it makes.
+    next.steps_.push_back({operation.id, operation.def().name, output,
+                           AsShort("as", out.dtype, expression)});
+    *this = std::move(next);
+    return absl::OkStatus();
+  }
   // Stores what has a tensor with a name.
-  void Write(CodeWriter* code, const std::map<ValueId, CTensor>& tensors) const;
+  void Write(CodeWriter* code,
+             const std::map<ValueId, CTensor>& tensors) const {
+    std::vector<View> views;
+    for (const Load& load : loads_) views.push_back(load.view);
+    views.push_back(CompactView(sizes_));
+    const LoopNest nest(sizes_, views);
+    if (nest.is_empty()) return;
+    const auto append_name = [](std::string* text, const Step& step) {
+      text->append(step.name);
+    };
+    code->Line("/* {} */", absl::StrJoin(steps_, ", ", append_name));
+    // C has one scope for the names of all code that is in no loop.
+    const bool is_block = CountIn(sizes_) == 1;
+    if (is_block) code->Open();
+    nest.Open(code);
+    const auto define = [&](const CTensor& tensor, const std::string& variable,
+                            const std::string& value) {
+      code->Line("const {} {} = {};", CTypeOf(ComputedType(tensor.dtype)),
+                 variable, value);
+    };
+    for (size_t i = 0; i < loads_.size(); ++i) {
+      if (!IsRead(loads_[i].variable)) continue;
+      const CTensor& tensor = tensors.at(loads_[i].value);
+      define(tensor, loads_[i].variable,
+             AsShort("from", tensor.dtype,
+                     fmt::format("{}[{}]", tensor.name, nest.At(i))));
+    }
+    for (const Step& step : steps_) {
+      const CTensor& tensor = tensors.at(step.output);
+      const std::string& variable = variables_.at(step.output);
+      define(tensor, variable, step.expression);
+      if (tensor.name.empty()) continue;
+      code->Line("{}[{}] = {};", tensor.name, nest.At(loads_.size()),
+                 AsShort("to", tensor.dtype, variable));
+    }
+    nest.Close(code);
+    if (is_block) code->Close();
+  }
 
  private:
   struct Load {
@@ -124,83 +197,6 @@ class ElementGroup {
   std::map<ValueId, std::string> variables_;  // By output.
   std::vector<ValueId> made_;
 };
-
-absl::Status ElementGroup::Add(const Operation& operation, const Row& row,
-                               const std::map<ValueId, CTensor>& tensors) {
-  ElementGroup next = *this;
-  const ValueId output = operation.outputs[0];
-  const CTensor& out = tensors.at(output);
-  next.sizes_ = out.sizes;
-  ElementCode code{operation, {}, ComputedType(out.dtype), out.dtype};
-  for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
-    const ValueId id = operation.inputs[slot];
-    // A CastLike uses only the type of its second input.
-    const bool is_type = slot == 1 && operation.attrs.As<ops::CastLike>();
-    if (id == kNoValue || is_type) {
-      code.in.emplace_back();
-      continue;
-    }
-    const CTensor& in = tensors.at(id);
-    const auto variable = next.variables_.find(id);
-    const Sizes aligned =
-        AlignedSizes(row, operation, slot, in.sizes, out.sizes.size());
-    if (!IsRepeatable(aligned, out.sizes)) {
-      return Refuse("input {}: does not lie on the output", slot);
-    }
-    code.in.push_back({variable != next.variables_.end()
-                           ? variable->second
-                           : next.LoadOf(id, RepeatedView(aligned, out.sizes)),
-                       ComputedType(in.dtype)});
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const std::string expression,
-                            ExpressionOf(row, code));
-  next.variables_[output] = next.Variable();
-  next.made_.push_back(output);
-  // Every operation of the reference rounds what it makes.
-  next.steps_.push_back({operation.id, operation.def().name, output,
-                         AsShort("as", out.dtype, expression)});
-  *this = std::move(next);
-  return absl::OkStatus();
-}
-
-void ElementGroup::Write(CodeWriter* code,
-                         const std::map<ValueId, CTensor>& tensors) const {
-  std::vector<View> views;
-  for (const Load& load : loads_) views.push_back(load.view);
-  views.push_back(CompactView(sizes_));
-  const LoopNest nest(sizes_, views);
-  if (nest.is_empty()) return;
-  const auto append_name = [](std::string* text, const Step& step) {
-    text->append(step.name);
-  };
-  code->Line("/* {} */", absl::StrJoin(steps_, ", ", append_name));
-  // C has one scope for the names of all code that is in no loop.
-  const bool is_block = CountIn(sizes_) == 1;
-  if (is_block) code->Open();
-  nest.Open(code);
-  const auto define = [&](const CTensor& tensor, const std::string& variable,
-                          const std::string& value) {
-    code->Line("const {} {} = {};", CTypeOf(ComputedType(tensor.dtype)),
-               variable, value);
-  };
-  for (size_t i = 0; i < loads_.size(); ++i) {
-    if (!IsRead(loads_[i].variable)) continue;
-    const CTensor& tensor = tensors.at(loads_[i].value);
-    define(tensor, loads_[i].variable,
-           AsShort("from", tensor.dtype,
-                   fmt::format("{}[{}]", tensor.name, nest.At(i))));
-  }
-  for (const Step& step : steps_) {
-    const CTensor& tensor = tensors.at(step.output);
-    const std::string& variable = variables_.at(step.output);
-    define(tensor, variable, step.expression);
-    if (tensor.name.empty()) continue;
-    code->Line("{}[{}] = {};", tensor.name, nest.At(loads_.size()),
-               AsShort("to", tensor.dtype, variable));
-  }
-  nest.Close(code);
-  if (is_block) code->Close();
-}
 
 // Writes the operations of a network: a region, or the body of an operation in
 // one.

@@ -539,9 +539,11 @@ absl::Status WritePool(OperationCode& operation, const WindowPlan& plan,
   return absl::OkStatus();
 }
 
-WindowAttributes AttributesOfPool(const ops::PoolAttributes& op) {
-  return {op.auto_pad,  op.kernel_shape, op.strides,
-          op.dilations, op.pads,         op.ceil_mode};
+absl::StatusOr<WindowPlan> PlanPool(const OperationCode& code,
+                                    const ops::PoolAttributes& op) {
+  return PlanWindows({op.auto_pad, op.kernel_shape, op.strides, op.dilations,
+                      op.pads, op.ceil_mode},
+                     code.in(0), code.out());
 }
 
 // The number that every other replaces.
@@ -554,9 +556,8 @@ std::string LowestText(DLDataType dtype) {
 absl::Status WriteMaxPool(OperationCode& code) {
   if (code.wants(1)) return Refuse("its indices are wanted");
   const CTensor& x = code.in(0);
-  NODEWISE_ASSIGN_OR_RETURN(
-      const WindowPlan plan,
-      PlanWindows(AttributesOfPool(*code.As<ops::MaxPool>()), x, code.out()));
+  NODEWISE_ASSIGN_OR_RETURN(const WindowPlan plan,
+                            PlanPool(code, *code.As<ops::MaxPool>()));
   const std::string lowest = LowestText(x.dtype);
   const std::string step =
       IsFloat(x.dtype) ? "{row} = {x} > {row} || {x} != {x} ? {x} : {row};"
@@ -567,9 +568,7 @@ absl::Status WriteMaxPool(OperationCode& code) {
 
 absl::Status WriteAveragePool(OperationCode& code) {
   const auto& op = *code.As<ops::AveragePool>();
-  NODEWISE_ASSIGN_OR_RETURN(
-      const WindowPlan plan,
-      PlanWindows(AttributesOfPool(op), code.in(0), code.out()));
+  NODEWISE_ASSIGN_OR_RETURN(const WindowPlan plan, PlanPool(code, op));
   std::string count;
   for (size_t s = 0; s < plan.sides(); ++s) {
     const std::string index =
@@ -584,9 +583,7 @@ absl::Status WriteAveragePool(OperationCode& code) {
 
 absl::Status WriteLpPool(OperationCode& code) {
   const auto& op = *code.As<ops::LpPool>();
-  NODEWISE_ASSIGN_OR_RETURN(
-      const WindowPlan plan,
-      PlanWindows(AttributesOfPool(op), code.in(0), code.out()));
+  NODEWISE_ASSIGN_OR_RETURN(const WindowPlan plan, PlanPool(code, op));
   const std::string power = DoubleText(static_cast<double>(op.p));
   Pooling pooling{"double", "0", "0",
                   fmt::format("{{row}} += pow(fabs({{x}}), {});", power),

@@ -172,7 +172,39 @@ class BackwardRun {
   void Make(int argument) { made_.push_back(argument); }
   // Both primitives have it: what the first has made.
   void Keep(int argument) { kept_.push_back(argument); }
-  void Run(const dnnl::primitive_desc_base& plan);
+  void Run(const dnnl::primitive_desc_base& plan) {
+    const auto desc_of = [&](int argument) {
+      return ArgumentOf({plan, {}}, argument);
+    };
+    std::unordered_map<int, dnnl::memory> arguments;
+    for (const auto& [argument, placed] : read_) {
+      dnnl::memory memory(placed.desc, Engine(), placed.tensor.data());
+      if (desc_of(argument) != placed.desc) {
+        const dnnl::memory ordered(desc_of(argument), Engine());
+        Reorder(memory, ordered);
+        memory = ordered;
+      }
+      arguments[argument] = memory;
+    }
+    for (const int argument : made_) {
+      memories_[argument] = dnnl::memory(desc_of(argument), Engine());
+      arguments[argument] = memories_[argument];
+    }
+    for (const int argument : kept_) {
+      const dnnl::memory& before = memories_[argument];
+      if (desc_of(argument) == before.get_desc()) {
+        arguments[argument] = before;
+        continue;
+      }
+      arguments[argument] = dnnl::memory(desc_of(argument), Engine());
+      Reorder(before, arguments[argument]);
+    }
+    read_.clear();
+    made_.clear();
+    kept_.clear();
+    dnnl::primitive(plan.get()).execute(stream_, arguments);
+    stream_.wait();
+  }
   // Runs the backward primitive for the gradient of the data, from the
   // cotangent and what has been read before.
   absl::Status GiveSourceGradient(const PlannedBackward& plan) {
@@ -184,12 +216,29 @@ class BackwardRun {
 
   // Says that an argument which has been made is the gradient of input `i`,
   // which lies as `desc` says.
-  absl::Status Give(size_t i, int argument, const Desc& desc);
+  absl::Status Give(size_t i, int argument, const Desc& desc) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        gradients_[i],
+        NDArray::Empty(backward_.inputs[i].shape(), kFloat32, kCpu));
+    Reorder(memories_[argument],
+            dnnl::memory(desc, Engine(), gradients_[i].data()));
+    return absl::OkStatus();
+  }
   absl::Status Give(size_t i, int argument) {
     return Give(i, argument, PlainOf(i));
   }
   // Returns the gradients that are asked for; refuses if one is not there.
-  absl::StatusOr<std::vector<NDArray>> Gradients() const;
+  absl::StatusOr<std::vector<NDArray>> Gradients() const {
+    std::vector<NDArray> all;
+    for (const size_t input : backward_.wanted) {
+      const auto found = gradients_.find(input);
+      if (found == gradients_.end()) {
+        return Refuse("{}: oneDNN has no gradient for it", call_.NameOf(input));
+      }
+      all.push_back(found->second);
+    }
+    return all;
+  }
 
  private:
   void Reorder(dnnl::memory from, dnnl::memory to) {
@@ -206,61 +255,6 @@ class BackwardRun {
   std::map<int, dnnl::memory> memories_;
   std::map<size_t, NDArray> gradients_;
 };
-
-void BackwardRun::Run(const dnnl::primitive_desc_base& plan) {
-  const auto desc_of = [&](int argument) {
-    return ArgumentOf({plan, {}}, argument);
-  };
-  std::unordered_map<int, dnnl::memory> arguments;
-  for (const auto& [argument, placed] : read_) {
-    dnnl::memory memory(placed.desc, Engine(), placed.tensor.data());
-    if (desc_of(argument) != placed.desc) {
-      const dnnl::memory ordered(desc_of(argument), Engine());
-      Reorder(memory, ordered);
-      memory = ordered;
-    }
-    arguments[argument] = memory;
-  }
-  for (const int argument : made_) {
-    memories_[argument] = dnnl::memory(desc_of(argument), Engine());
-    arguments[argument] = memories_[argument];
-  }
-  for (const int argument : kept_) {
-    const dnnl::memory& before = memories_[argument];
-    if (desc_of(argument) == before.get_desc()) {
-      arguments[argument] = before;
-      continue;
-    }
-    arguments[argument] = dnnl::memory(desc_of(argument), Engine());
-    Reorder(before, arguments[argument]);
-  }
-  read_.clear();
-  made_.clear();
-  kept_.clear();
-  dnnl::primitive(plan.get()).execute(stream_, arguments);
-  stream_.wait();
-}
-
-absl::Status BackwardRun::Give(size_t i, int argument, const Desc& desc) {
-  NODEWISE_ASSIGN_OR_RETURN(
-      gradients_[i],
-      NDArray::Empty(backward_.inputs[i].shape(), kFloat32, kCpu));
-  Reorder(memories_[argument],
-          dnnl::memory(desc, Engine(), gradients_[i].data()));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<NDArray>> BackwardRun::Gradients() const {
-  std::vector<NDArray> all;
-  for (const size_t input : backward_.wanted) {
-    const auto found = gradients_.find(input);
-    if (found == gradients_.end()) {
-      return Refuse("{}: oneDNN has no gradient for it", call_.NameOf(input));
-    }
-    all.push_back(found->second);
-  }
-  return all;
-}
 
 // `weights` is how the operation has its weights. The gradients of the weights
 // and the bias come from one primitive.
@@ -364,22 +358,18 @@ absl::Status PoolGradient(BackwardRun& run, PoolSpec spec) {
 }
 
 absl::Status RunMaxPool(BackwardRun& run) {
-  PoolSpec spec;
-  spec.algorithm = Algorithm::pooling_max;
   bool reaches_beyond = false;
-  NODEWISE_RETURN_IF_ERROR(PlacePool(
-      run.call(), *run.call().op().As<ops::MaxPool>(), &spec, &reaches_beyond));
+  NODEWISE_ASSIGN_OR_RETURN(
+      PoolSpec spec, PlacePool(run.call(), *run.call().op().As<ops::MaxPool>(),
+                               Algorithm::pooling_max, &reaches_beyond));
   return PoolGradient(run, std::move(spec));
 }
 
 absl::Status RunAveragePool(BackwardRun& run) {
   const auto& op = *run.call().op().As<ops::AveragePool>();
-  PoolSpec spec;
-  spec.algorithm = op.count_include_pad
-                       ? Algorithm::pooling_avg_include_padding
-                       : Algorithm::pooling_avg_exclude_padding;
   bool reaches_beyond = false;
-  NODEWISE_RETURN_IF_ERROR(PlacePool(run.call(), op, &spec, &reaches_beyond));
+  NODEWISE_ASSIGN_OR_RETURN(
+      PoolSpec spec, PlacePool(run.call(), op, AverageOf(op), &reaches_beyond));
   if (reaches_beyond && op.count_include_pad) {
     return Refuse("counts padding beyond that of the operator (ceil_mode)");
   }

@@ -1,5 +1,7 @@
 // The operators that oneDNN has kernels for.
 
+#include <algorithm>
+#include <array>
 #include <memory>
 
 #include "contrib/onednn/omp_team.h"
@@ -28,15 +30,16 @@ namespace {
 
 struct Row {
   std::string_view name;
-  const void* type;  // OperatorDef::type
+  // OperatorDef::type of the versions that it is for; null behind the last.
+  std::array<const void*, 4> types;
   // Adds the steps of the builder's call, or refuses it.
   absl::Status (*build)(ProgramBuilder& program);
 };
 
-template <typename Class>
+template <typename... Versions>
 constexpr Row RowOf(std::string_view name,
                     absl::Status (*build)(ProgramBuilder& program)) {
-  return {name, &kTypeTag<Class>, build};
+  return {name, {&kTypeTag<Versions>...}, build};
 }
 
 constexpr Row kRows[] = {
@@ -48,14 +51,12 @@ constexpr Row kRows[] = {
     RowOf<ops::AveragePool>("AveragePool", &BuildAveragePool),
     RowOf<ops::GlobalMaxPool>("GlobalMaxPool", &BuildGlobalPool),
     RowOf<ops::GlobalAveragePool>("GlobalAveragePool", &BuildGlobalPool),
-    RowOf<ops::BatchNormalization>("BatchNormalization", &BuildBatchNorm),
-    RowOf<ops::BatchNormalization9>("BatchNormalization", &BuildBatchNorm),
-    RowOf<ops::BatchNormalization7>("BatchNormalization", &BuildBatchNorm),
-    RowOf<ops::BatchNormalization1>("BatchNormalization", &BuildBatchNorm),
+    RowOf<ops::BatchNormalization, ops::BatchNormalization9,
+          ops::BatchNormalization7, ops::BatchNormalization1>(
+        "BatchNormalization", &BuildBatchNorm),
     RowOf<ops::LayerNormalization>("LayerNormalization", &BuildLayerNorm),
     RowOf<ops::LRN>("LRN", &BuildLrn),
-    RowOf<ops::Softmax>("Softmax", &BuildSoftmax),
-    RowOf<ops::Softmax1>("Softmax", &BuildSoftmax),
+    RowOf<ops::Softmax, ops::Softmax1>("Softmax", &BuildSoftmax),
     RowOf<ops::ReduceSum>("ReduceSum", &BuildReduction),
     RowOf<ops::ReduceMean>("ReduceMean", &BuildReduction),
     RowOf<ops::ReduceMax>("ReduceMax", &BuildReduction),
@@ -78,8 +79,7 @@ constexpr Row kRows[] = {
     RowOf<ops::MatMulInteger>("MatMulInteger", &BuildMatMulInteger),
     RowOf<ops::QLinearMatMul>("QLinearMatMul", &BuildQLinearMatMul),
     RowOf<ops::Upsample>("Upsample", &BuildResize),
-    RowOf<ops::Resize10>("Resize", &BuildResize),
-    RowOf<ops::Resize>("Resize", &BuildResize),
+    RowOf<ops::Resize, ops::Resize10>("Resize", &BuildResize),
     RowOf<ops::Relu>("Relu", &BuildActivation),
     RowOf<ops::LeakyRelu>("LeakyRelu", &BuildActivation),
     RowOf<ops::Elu>("Elu", &BuildActivation),
@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> Build(const OneDnnCall& call,
   NODEWISE_ASSIGN_OR_RETURN(const Call read, Call::Read(call));
   const void* const type = call.op.def().type;
   for (const Row& row : kRows) {
-    if (row.type != type) continue;
+    if (std::count(row.types.begin(), row.types.end(), type) == 0) continue;
     const OmpThreads threads(OneDnnThreads::Count());
     std::unique_ptr<ProgramBuilder> builder;
     NODEWISE_RETURN_IF_ERROR(Caught([&] {
@@ -169,9 +169,7 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
 
 std::vector<std::string_view> OneDnnOperators() {
   std::vector<std::string_view> names;
-  for (const onednn::Row& row : onednn::kRows) {
-    if (names.empty() || names.back() != row.name) names.push_back(row.name);
-  }
+  for (const onednn::Row& row : onednn::kRows) names.push_back(row.name);
   return names;
 }
 

@@ -78,10 +78,8 @@ absl::Status AddMatMul(ProgramBuilder& program, const Desc& left,
       const Planned planned,
       PlanProduct(program.call(), left, right, sizes, fused.attributes));
   NODEWISE_RETURN_IF_ERROR(RefuseSlow(planned));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Value ordered,
-      program.Reordered(program.Input(1, right),
-                        ArgumentOf(planned, DNNL_ARG_WEIGHTS)));
+  NODEWISE_ASSIGN_OR_RETURN(const Value ordered,
+                            program.Weights(1, right, planned));
   fused.arguments.emplace_back(DNNL_ARG_WEIGHTS, ordered);
   return program.AddFromInput(planned, left, output, fused.arguments);
 }

@@ -336,6 +336,11 @@ absl::StatusOr<Value> ProgramBuilder::Reordered(Value value, const Desc& desc) {
   return to;
 }
 
+absl::StatusOr<Value> ProgramBuilder::Weights(size_t i, const Desc& desc,
+                                              const Planned& planned) {
+  return Reordered(Input(i, desc), ArgumentOf(planned, DNNL_ARG_WEIGHTS));
+}
+
 absl::Status ProgramBuilder::Add(const Planned& planned,
                                  const Arguments& arguments) {
   return Caught([&] {

@@ -105,6 +105,10 @@ class ProgramBuilder {
   // The value in another order: itself, if it is the same; done here if it is
   // constant, else by a step of each run.
   absl::StatusOr<Value> Reordered(Value value, const Desc& desc);
+  // Input `i`, which lies as `desc` says, in the order that a primitive has
+  // chosen for its weights.
+  absl::StatusOr<Value> Weights(size_t i, const Desc& desc,
+                                const Planned& planned);
   // A step of each run.
   absl::Status Add(const Planned& planned, const Arguments& arguments);
   // A step that makes the call's output, which lies as `output` says, of input

@@ -177,10 +177,8 @@ absl::Status AddIntegerConv(ProgramBuilder& program, const Slots& slots,
                             PlanConv(spec, {{}, rescale}));
   NODEWISE_RETURN_IF_ERROR(RefuseSlow(planned));
   const Desc plain = DescOf(grouped, DataType::s8);
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Value weights,
-      program.Reordered(program.Input(slots.b, plain),
-                        ArgumentOf(planned, DNNL_ARG_WEIGHTS)));
+  NODEWISE_ASSIGN_OR_RETURN(const Value weights,
+                            program.Weights(slots.b, plain, planned));
   arguments.emplace_back(DNNL_ARG_WEIGHTS, weights);
   NODEWISE_ASSIGN_OR_RETURN(const Desc output, call.OutputDesc());
   const bool is_last = output == spec.output;
@@ -231,10 +229,8 @@ absl::Status AddIntegerMatMul(ProgramBuilder& program, const Slots& slots,
       PlanMatMul(left, AnyOrder(sizes.right, DataType::s8), output,
                  {{}, placed}));
   NODEWISE_RETURN_IF_ERROR(RefuseSlow(planned));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Value weights,
-      program.Reordered(program.Input(slots.b, right),
-                        ArgumentOf(planned, DNNL_ARG_WEIGHTS)));
+  NODEWISE_ASSIGN_OR_RETURN(const Value weights,
+                            program.Weights(slots.b, right, planned));
   return program.AddFromInput(planned, left, output,
                               {{DNNL_ARG_WEIGHTS, weights}});
 }

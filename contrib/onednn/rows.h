@@ -74,8 +74,11 @@ absl::StatusOr<Sizes> PlaceConv(const Call& call, const ops::ConvAttributes& op,
 absl::StatusOr<Desc> PlaceConvTranspose(const Call& call, ConvSpec* spec);
 // Places the windows of a pool; `reaches_beyond` tells whether the last of them
 // ends beyond the padding that the operator has.
-absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
-                       PoolSpec* spec, bool* reaches_beyond);
+absl::StatusOr<PoolSpec> PlacePool(const Call& call,
+                                   const ops::PoolAttributes& op,
+                                   Algorithm algorithm, bool* reaches_beyond);
+// Returns oneDNN's algorithm for the operator.
+Algorithm AverageOf(const ops::AveragePool& op);
 // Returns a pool over all places.
 PoolSpec GlobalPool(const Call& call, Algorithm algorithm);
 

@@ -374,13 +374,21 @@ absl::Status BuildConvTranspose(ProgramBuilder& program) {
                  call.op().As<ops::ConvTranspose>()->group);
 }
 
-absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
-                       PoolSpec* spec, bool* reaches_beyond) {
+Algorithm AverageOf(const ops::AveragePool& op) {
+  return op.count_include_pad ? Algorithm::pooling_avg_include_padding
+                              : Algorithm::pooling_avg_exclude_padding;
+}
+
+absl::StatusOr<PoolSpec> PlacePool(const Call& call,
+                                   const ops::PoolAttributes& op,
+                                   Algorithm algorithm, bool* reaches_beyond) {
   const Sizes& x = call.sizes(0);
   const size_t spatial = x.size() - 2;
   NODEWISE_ASSIGN_OR_RETURN(
       Window window, ReadWindow(call, {op.auto_pad, op.kernel_shape, op.strides,
                                        op.dilations, op.pads, op.ceil_mode}));
+  PoolSpec spec;
+  spec.algorithm = algorithm;
   *reaches_beyond = false;
   for (size_t s = 0; s < spatial; ++s) {
     PadSame(op.auto_pad, static_cast<int>(s), x[s + 2], &window);
@@ -394,13 +402,13 @@ absl::Status PlacePool(const Call& call, const ops::PoolAttributes& op,
     if (begin >= reach || end >= reach) {
       return Refuse("has windows that lie in the padding altogether");
     }
-    spec->pads_begin.push_back(begin);
-    spec->pads_end.push_back(end);
-    spec->dilations.push_back(window.dilations[s] - 1);
+    spec.pads_begin.push_back(begin);
+    spec.pads_end.push_back(end);
+    spec.dilations.push_back(window.dilations[s] - 1);
   }
-  spec->kernel = window.kernel;
-  spec->strides = window.strides;
-  return absl::OkStatus();
+  spec.kernel = window.kernel;
+  spec.strides = window.strides;
+  return spec;
 }
 
 namespace {
@@ -453,11 +461,10 @@ absl::Status BuildMaxPool(ProgramBuilder& program) {
     NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());
     program.AddGuard({});
   }
-  PoolSpec spec;
-  spec.algorithm = Algorithm::pooling_max;
   bool reaches_beyond = false;
-  NODEWISE_RETURN_IF_ERROR(
-      PlacePool(call, *call.op().As<ops::MaxPool>(), &spec, &reaches_beyond));
+  NODEWISE_ASSIGN_OR_RETURN(PoolSpec spec,
+                            PlacePool(call, *call.op().As<ops::MaxPool>(),
+                                      Algorithm::pooling_max, &reaches_beyond));
   return AddPool(program, std::move(spec));
 }
 
@@ -466,12 +473,9 @@ absl::Status BuildAveragePool(ProgramBuilder& program) {
   const auto& op = *call.op().As<ops::AveragePool>();
   NODEWISE_RETURN_IF_ERROR(
       All(call.RequireAllFloat32(), call.RequireRank(3, 5)));
-  PoolSpec spec;
-  spec.algorithm = op.count_include_pad
-                       ? Algorithm::pooling_avg_include_padding
-                       : Algorithm::pooling_avg_exclude_padding;
   bool reaches_beyond = false;
-  NODEWISE_RETURN_IF_ERROR(PlacePool(call, op, &spec, &reaches_beyond));
+  NODEWISE_ASSIGN_OR_RETURN(
+      PoolSpec spec, PlacePool(call, op, AverageOf(op), &reaches_beyond));
   if (reaches_beyond && op.count_include_pad) {
     return Refuse(
         "counts padding, and has windows that reach beyond it (ceil_mode), "
