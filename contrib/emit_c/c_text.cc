@@ -29,6 +29,8 @@ std::string StoredText(const NDArray& tensor, int64_t i) {
   }
 }
 
+// Nine digits tell any two floats apart, and seventeen any two doubles
+// (DoubleText), so that a compiler reads back the bits that were written.
 std::string FloatText(float x) {
   if (std::isnan(x) || std::isinf(x)) return "(float)" + DoubleText(x);
   return fmt::format("(float){:.9g}", x);
@@ -54,6 +56,9 @@ std::string CommentText(std::string_view text) {
   return safe;
 }
 
+// Names that begin as lowering begins them keep that once. More than so many
+// bytes would only make the file longer: names that become the same are told
+// apart by a number behind them (FunctionList).
 std::string SymbolOf(std::string_view text) {
   constexpr std::string_view kPrefix = "nodewise_";
   constexpr size_t kMostBytes = 200;
@@ -72,6 +77,8 @@ bool IsWordByte(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+// A name may stand inside a longer one, as tmp1 does in tmp10, so each place is
+// looked at until one is a word by itself.
 bool HasWord(std::string_view code, std::string_view word) {
   for (size_t at = code.find(word); at != std::string_view::npos;
        at = code.find(word, at + 1)) {
@@ -102,6 +109,8 @@ std::string_view ShortFloatName(DLDataType dtype) {
   return dtype == kBfloat16 ? "bfloat" : "";
 }
 
+// Truth values are a byte each in TVM, and floats of 16 bits have no type of
+// their own in C99.
 std::string_view CTypeOf(DLDataType dtype) {
   if (dtype == kFloat32) return "float";
   if (dtype == kFloat64) return "double";
@@ -120,6 +129,9 @@ std::string_view WrappingTypeOf(DLDataType dtype) {
   return dtype.bits == 64 ? "uint64_t" : "uint32_t";
 }
 
+// A number that looks like an integer gets a point, or C would calculate with
+// it as with an integer: 1 / 2 is 0. One with a sign is in brackets, so that it
+// may follow a minus.
 std::string DoubleText(double x) {
   if (std::isnan(x)) return "NAN";
   if (std::isinf(x)) return x > 0 ? "INFINITY" : "(-INFINITY)";
@@ -159,6 +171,9 @@ std::string ElementText(const NDArray& tensor, int64_t i) {
   }
 }
 
+// C leaves open what a float out of range becomes as an integer, hence the
+// helpers. Those of 64 bits have their own, since a double does not hold their
+// largest number: 2^63 - 1 would be rounded to 2^63, which is out of range.
 std::string CastText(const std::string& x, DLDataType from, DLDataType to) {
   const std::string_view type = CTypeOf(to);
   if (from == to) return x;

@@ -1,7 +1,8 @@
 #pragma once
 
-// What the C of any operation is written with: types, numbers and names as C's
-// grammar asks for them, indented lines, and loops over the places of a tensor.
+// The C of every operation is written with these: types, numbers and names as
+// C's grammar asks for them, indented lines, and loops over the places of a
+// tensor.
 
 #include <cstdint>
 #include <set>

@@ -30,6 +30,7 @@ Text FormulaText(const ElementCode& code, std::string_view formula,
                   fmt::arg("x", "(double)" + code.in[0].name)));
 }
 
+// The formula divides by alpha.
 Text CeluText(const ElementCode& code) {
   const double alpha = code.As<ops::Celu>()->alpha;
   if (!(alpha > 0)) return Refuse("attribute alpha: is not above 0");
@@ -37,6 +38,7 @@ Text CeluText(const ElementCode& code) {
                      {alpha});
 }
 
+// The formulas are functions of C, which keep the infinities from becoming NaN.
 Text GeluText(const ElementCode& code) {
   const bool is_tanh =
       code.As<ops::Gelu>()->approximate == ops::GeluFormula::kTanh;
@@ -44,6 +46,7 @@ Text GeluText(const ElementCode& code) {
                      {});
 }
 
+// isinf() may give any number but 0 for an infinity, so it is compared.
 Text IsInfText(const ElementCode& code) {
   const auto& op = *code.As<ops::IsInf>();
   const std::string& x = code.in[0].name;
@@ -77,6 +80,9 @@ Text ClipText(const ElementCode& code) {
   return x;
 }
 
+// Unsigned integers have no sign to choose, so both kinds of remainder are the
+// same. Those with a sign need a function, since C leaves open what a remainder
+// by 0 is, and that of the smallest number by -1.
 Text ModText(const ElementCode& code) {
   const Scalar& a = code.in[0];
   const bool like_c = code.As<ops::Mod>()->fmod;
@@ -91,6 +97,9 @@ Text ModText(const ElementCode& code) {
                      code.in[1].name);
 }
 
+// Integers are multiplied as often as the exponent says, without a sign so that
+// they wrap around. An exponent of uint64 may not fit into int64_t, which the
+// helper takes.
 Text PowText(const ElementCode& code) {
   const Scalar& a = code.in[0];
   const Scalar& b = code.in[1];

@@ -44,6 +44,9 @@ struct TypeOnly {
   TypeOnly(const TypeOnly&) = delete;
 };
 
+// The attributes of a node say what it computes; RegionOf() wants the types
+// that it computes with beside them, as a runtime would pass them to the
+// function.
 absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId id,
                                     const OpSet& ops) {
   const GraphNode& node = graph.node(id);
@@ -74,6 +77,9 @@ std::string CoveredBy(const Region& region) {
   return absl::StrJoin(names, ",\n *   ");
 }
 
+// All tensors are "restrict", so that compilers may keep elements in registers
+// while they write others. Scratch memory comes last, whether the code needs
+// any or not, so that functions differ in their tensors alone.
 std::string ParametersText(const RegionCode& code) {
   std::string text;
   for (const CTensor& in : code.inputs) {
@@ -129,6 +135,8 @@ LoopsText LoopsTextOf(const RegionCode& code) {
   return {ParametersText(code), text + code.body, code.keeps_sizes};
 }
 
+// A function without scratch memory passes a null pointer for it. Where there
+// is some, it must be freed on every way out, so the result is kept until then.
 std::string CallText(const RegionCode& code, const std::string& symbol,
                      const std::string& loops, bool takes_numbers) {
   std::string call = fmt::format("{}_loops(", loops);
@@ -162,6 +170,8 @@ std::string EntryText(const RegionCode& code, const std::string& symbol,
           ? ""
           : fmt::format("  static const int64_t numbers[] = {{{}}};\n",
                         absl::StrJoin(numbers, ", "));
+  // The signature is that of TVM 0.6 and later; what it returns through the
+  // last three parameters is not used.
   const size_t count = code.inputs.size() + code.outputs.size();
   const std::string parameters =
       "(TVMValue* args, int* codes, int num_args, TVMValue* ret, int* "
@@ -197,6 +207,8 @@ class FunctionList {
     return function.symbol;
   }
 
+  // Helpers are chosen by the code of all functions, so that none is written
+  // which nothing calls: compilers warn of that.
   std::string Source() const {
     std::vector<LoopsText> texts;
     std::string code;
@@ -218,6 +230,8 @@ class FunctionList {
 
  private:
   // Adds all functions, each behind the one of its loops.
+  // Loops that several functions share stand behind the comment of the first of
+  // them, whose name they have.
   void AddFunctions(const SharedLoops& shared, std::string* source) const {
     std::vector<size_t> users(shared.functions.size());
     for (const auto& call : shared.calls) ++users[call.function];
@@ -260,6 +274,8 @@ class FunctionList {
 // Judges a region by writing its code, which is what EmitC() does.
 class CPlan : public RegionPlan {
  public:
+  // An operation is named by its name: a refusal is kept for each that there is
+  // no C for, and all others have "C" for their kernel.
   explicit CPlan(const Region& region) {
     std::vector<Refusal> refusals;
     CodeOf(region, &refusals);
@@ -321,6 +337,8 @@ absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops) {
                           CountOf(refusals.size(), "operation"),
                           emit_c::TextOf(refusals, "; "));
   }
+  // Nodes that share a function now name the same one, and nothing that the
+  // runtime has built in computes them.
   ClearBuiltInFunctions(&emitted.graph);
   emitted.source = functions.Source();
   // Faults that are found later are shown in the text that is written to a
@@ -363,6 +381,8 @@ void Append(const Graph& graph, Graph* all) {
 
 }  // namespace
 
+// Nodes of the joint graph are those of all graphs, one after the other, so
+// each graph finds the names of its functions there in its own order.
 absl::StatusOr<std::string> EmitTogether(absl::Span<Graph* const> graphs,
                                          const OpSet& ops) {
   Graph all;

@@ -68,6 +68,9 @@ NW_EXPORT extern void (*__TVMAPISetLastError)(const char* message);
 void (*__TVMAPISetLastError)(const char* message) = 0;
 )c";
 
+// The check is in the file once and not in each function, of which quantised
+// models have hundreds. Its messages have at most 320 bytes: a symbol has about
+// 200, and what is wrong with an argument is short, so nothing is cut off.
 constexpr std::string_view kArgumentCheck = R"c(
 static int nw_fail(const char* message) {
   if (__TVMAPISetLastError != 0) __TVMAPISetLastError(message);
@@ -132,8 +135,8 @@ NW_SHARED static int nw_arguments(const char* function, const TVMValue* args,
 }
 )c";
 
-// What the code of operations calls, with an empty line in front of each
-// function and none inside. Those that others call stand in front of them.
+// Functions that the code of operations calls, with an empty line in front of
+// each function and none inside. Those that others call stand in front of them.
 constexpr std::string_view kHelpers = R"c(
 static float nw_from_half(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;

@@ -5,7 +5,7 @@
 
 namespace nodewise::emit_c {
 
-// What stands at the beginning of every file: the packed functions' types.
+// The beginning of every file: the packed functions' types.
 std::string_view Prologue();
 // The check of their arguments, which every function calls. A file without
 // functions must not have it: compilers warn of what is never called.

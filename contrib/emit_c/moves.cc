@@ -14,6 +14,7 @@
 namespace nodewise::emit_c {
 namespace {
 
+// CopyCode() makes one memcpy of it.
 void WriteWhole(OperationCode& code) {
   const View view = CompactView(code.out().sizes);
   CopyCode(&code.code(), code.out().sizes, code.in(0).name, view,
@@ -34,6 +35,8 @@ absl::Status WritePassed(OperationCode& code) {
   }
   return absl::OkStatus();
 }
+// Whether it trains may be known only when it runs: input 2 says so, and a
+// ratio of 0 (input 1) drops nothing even then.
 absl::Status WriteDropout(OperationCode& code) {
   if (code.has(2)) {
     code.code().Line(
@@ -43,6 +46,8 @@ absl::Status WriteDropout(OperationCode& code) {
   }
   return WritePassed(code);
 }
+// Below opset 7 it trains unless it is told not to, but a ratio of 0 drops
+// nothing.
 absl::Status WriteDropout6(OperationCode& code) {
   const auto& op = *code.As<ops::Dropout6>();
   if (!op.is_test && op.ratio != 0) return Refuse("attribute is_test: is 0");
@@ -77,6 +82,8 @@ absl::Status WriteTile(OperationCode& code) {
   return WriteFrom(code, sizes, from);
 }
 
+// Side s of the output is side perm[s] of the input, so its stride is that of
+// the latter. Without a perm the sides are turned round.
 absl::Status WriteTranspose(OperationCode& code) {
   const Sizes& x = code.in(0).sizes;
   std::vector<int64_t> perm = code.As<ops::Transpose>()->perm;
@@ -95,6 +102,8 @@ absl::Status WriteTranspose(OperationCode& code) {
   return WriteFrom(code, code.out().sizes, from);
 }
 
+// Each input fills a part of the output, which begins where the one before ends
+// along the axis.
 absl::Status WriteConcat(OperationCode& code) {
   const CTensor& y = code.out();
   NODEWISE_ASSIGN_OR_RETURN(const size_t at,
@@ -108,6 +117,8 @@ absl::Status WriteConcat(OperationCode& code) {
   return absl::OkStatus();
 }
 
+// As a Concat with inputs and outputs exchanged; the sizes of the parts are
+// those of the outputs, which an attribute or an input may say.
 absl::Status WriteSplit(OperationCode& code) {
   const CTensor& x = code.in(0);
   NODEWISE_ASSIGN_OR_RETURN(const size_t at,
@@ -129,6 +140,9 @@ int64_t StartOf(int64_t start, int64_t step, int64_t size) {
                              std::max<int64_t>(0, most));
 }
 
+// A slice is a view: it begins at some offset, and a step along a side
+// multiplies its stride, which may be negative. Sizes of the output are
+// inferred, so ends are not looked at.
 absl::Status WriteSlice(OperationCode& code) {
   const CTensor& x = code.in(0);
   const std::optional<Sizes> starts = code.Ints(1);
@@ -179,6 +193,8 @@ std::string PaddedFrom(ops::PadMode mode, const std::string& o, int64_t size,
   return fmt::format("{}({}, {}){}", function, place, n, then);
 }
 
+// The pads are a list of beginnings and then one of ends, for all sides or for
+// those of input 3. Ends follow from the sizes of the output.
 absl::StatusOr<Sizes> PadsBefore(const OperationCode& code) {
   const size_t rank = code.in(0).sizes.size();
   const std::optional<Sizes> pads = code.Ints(1);
@@ -197,6 +213,9 @@ absl::StatusOr<Sizes> PadsBefore(const OperationCode& code) {
   return before;
 }
 
+// Each loop first finds the place of the input along its side ("f0", ...).
+// Modes that repeat elements find one for every place, unless the side has
+// none.
 absl::Status WritePad(OperationCode& operation) {
   const ops::PadMode mode = operation.As<ops::Pad>()->mode;
   const CTensor& x = operation.in(0);
@@ -240,6 +259,8 @@ absl::Status WriteDepthToSpace(OperationCode& code) {
       {{x[1] * plane, of_depth, x[3], of_column * b, 1, of_column}, 0});
 }
 
+// Blocks of the plane become channels: block by block (the old rule, and DCR),
+// or channel by channel (CRD).
 template <typename Class>
 absl::Status WriteSpaceToDepth(OperationCode& code) {
   const auto& op = *code.As<Class>();

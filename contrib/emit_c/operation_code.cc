@@ -68,6 +68,8 @@ std::string RegionStore::Table(absl::Span<const int64_t> numbers) {
       [&](int64_t i) { return IntegerText(numbers[static_cast<size_t>(i)]); });
 }
 
+// Numbers of tables are written with all their digits, as those in expressions
+// are.
 std::string RegionStore::Table(absl::Span<const double> numbers) {
   return WriteTable(
       this, "double", static_cast<int64_t>(numbers.size()),
@@ -86,6 +88,8 @@ std::string RegionStore::Table(const NDArray& tensor) {
                     });
 }
 
+// All that is known of values counts, and not constants alone: an input need
+// not be a constant to be known, as that of a Shape is.
 std::optional<Sizes> OperationCode::Ints(size_t i) const {
   if (!has(i)) return std::nullopt;
   const std::vector<InputInfo> infos = network.InputsOf(operation.id);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the writer of an operation's code is given, and the tables of those
-// writers.
+// The things that the writer of an operation's code is given, and the tables of
+// those writers.
 
 #include <array>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct CTensor {
   std::string_view type() const { return CTypeOf(dtype); }
 };
 
-// What no memory holds.
+// More than any memory holds.
 inline constexpr int64_t kMostElements = int64_t{1} << 44;
 
 // kUnimplemented: why there is no C for an operation.
@@ -42,7 +42,7 @@ absl::Status Refuse(fmt::format_string<Arg, Args...> why, Arg&& arg,
       fmt::format(why, std::forward<Arg>(arg), std::forward<Args>(args)...));
 }
 
-// What a region's code has beside its tensors.
+// The parts of a region's code beside its tensors.
 struct RegionStore {
   // A variable that is defined in front of all code.
   struct Definition {
@@ -111,7 +111,7 @@ struct OperationCode {
 
   // The integers that an input always has; none if they are not known.
   std::optional<Sizes> Ints(size_t i) const;
-  // What a constant of the region holds; null if the input is none.
+  // The data of a constant of the region; null if the input is not one.
   const NDArray* Constant(size_t i) const;
 
   CodeWriter& code() const { return *region_store->code; }
@@ -154,8 +154,8 @@ struct ElementCode {
   bool has(size_t i) const { return i < in.size() && !in[i].name.empty(); }
 };
 
-// What there is C for, by operator. Exactly one of `write`, `element`, `texts`
-// and `formula` is set.
+// The C that there is for an operator. Exactly one of `write`, `element`,
+// `texts` and `formula` is set.
 struct Row {
   using Write = absl::Status (*)(OperationCode& code);
   using Element = absl::StatusOr<std::string> (*)(const ElementCode& code);

@@ -67,6 +67,8 @@ absl::Status WriteGatherElements(OperationCode& operation) {
   return absl::OkStatus();
 }
 
+// Each tuple of indices picks a slice, whose elements lie one behind the other.
+// In front are batches, in which indices and data go together.
 absl::Status WriteGatherNd(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const CTensor& indices = operation.in(1);
@@ -104,12 +106,15 @@ absl::Status WriteFilled(OperationCode& operation, const std::string& value) {
   return absl::OkStatus();
 }
 
+// The shape itself is known: it is that of the output.
 absl::Status WriteConstantOfShape(OperationCode& code) {
   const auto& op = *code.As<ops::ConstantOfShape>();
   return WriteFilled(code,
                      op.value.has_value() ? ElementText(*op.value, 0) : "0");
 }
 
+// Start and end may leave out sides; how many are left is the size of the
+// output.
 absl::Status WriteShape(OperationCode& code) {
   const auto& op = *code.As<ops::Shape>();
   const Sizes& x = code.in(0).sizes;
@@ -125,6 +130,9 @@ absl::Status WriteSize(OperationCode& code) {
   return WriteFilled(code, IntegerText(code.in(0).count()));
 }
 
+// An element is start + i * delta as ONNX defines it, and not the one before
+// plus delta, which would add up roundings. The limit is in the size of the
+// output.
 absl::Status WriteRange(OperationCode& code) {
   const CTensor& y = code.out();
   const std::string_view type =
@@ -134,6 +142,7 @@ absl::Status WriteRange(OperationCode& code) {
                         type, code.in(0).name, code.in(2).name));
 }
 
+// Comparisons give 0 or 1 in C, which is converted to any type.
 absl::Status WriteEyeLike(OperationCode& operation) {
   const CTensor& y = operation.out();
   CodeWriter& code = operation.code();
@@ -144,6 +153,7 @@ absl::Status WriteEyeLike(OperationCode& operation) {
   return absl::OkStatus();
 }
 
+// The diagonal may be data, so it is a variable, and needs a block of its own.
 absl::Status WriteTrilu(OperationCode& operation) {
   const CTensor& y = operation.out();
   const int64_t columns = y.sizes.back();
@@ -213,12 +223,15 @@ std::string UpdateText(ScatterReduction reduction, const CTensor& y,
                      is_larger ? ">=" : "<=", update);
 }
 
+// Elements that no index names stay as they are.
 void WriteCopy(OperationCode& operation) {
   const CTensor& y = operation.out();
   operation.code().Line("memcpy({0}, {1}, {2} * sizeof(*{0}));", y.name,
                         operation.in(0).name, y.count());
 }
 
+// Sides of the indices other than the axis may be shorter than those of the
+// data: places are theirs then.
 absl::Status WriteScatterElements(OperationCode& operation) {
   const auto& op =
       operation
@@ -249,6 +262,8 @@ absl::Status WriteScatterElements(OperationCode& operation) {
   return absl::OkStatus();
 }
 
+// Updates are written in order: where two tuples are the same, the last one
+// wins or both count, as the reduction says.
 absl::Status WriteScatterNd(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const CTensor& indices = operation.in(1);

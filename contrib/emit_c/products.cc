@@ -50,6 +50,7 @@ std::string_view FactorType(const Product& product) {
              : SumType(product.factors);
 }
 
+// Element k of row m of A.
 std::string LeftAt(const Product& product, const std::string& k) {
   if (product.left_turned) {
     return fmt::format("{}[({}) * {} + m]", product.left, k, product.rows);
@@ -74,6 +75,9 @@ void AddRows(CodeWriter* code, const Product& product, int64_t count) {
              Increase(product, "row[n]", SumOf(terms)));
 }
 
+// A row of the result is 0 at first, and then rows of B are added to it, each
+// multiplied by an element of A: all of them are read in order, which suits the
+// caches and the vectors of processors. What is left of K is added one by one.
 void WriteByRows(CodeWriter* code, const Product& product) {
   code->For("m", product.rows);
   code->Line("{0}* restrict row = {1} + m * {2};", CTypeOf(product.dtype),
@@ -222,6 +226,8 @@ absl::StatusOr<View> ZeroView(const OperationCode& code,
   return view;
 }
 
+// Zero points are taken off first, so that what is left is a plain product of
+// short integers with sums of 32 bits.
 absl::Status WriteIntegerProduct(OperationCode& code, const ProductSlots& slots,
                                  const CTensor& sums) {
   NODEWISE_ASSIGN_OR_RETURN(const View left, ZeroView(code, slots, true));
@@ -237,6 +243,7 @@ absl::Status WriteMatMulInteger(OperationCode& code) {
 
 // Returns the scale of a line, of which there is one for all, one for each line
 // of a matrix, or one for each of each matrix.
+// Lines are rows of A and columns of B. "n" counts the matrices.
 absl::StatusOr<std::string> ScaleOfLine(const OperationCode& code, size_t i,
                                         const std::string& line, int64_t lines,
                                         int64_t items) {
@@ -251,6 +258,8 @@ absl::StatusOr<std::string> ScaleOfLine(const OperationCode& code, size_t i,
                 lines);
 }
 
+// The sums are exact; only then they are scaled, in double and in the order of
+// the reference, since another one could round elsewhere.
 absl::Status WriteQLinearMatMul(OperationCode& code) {
   const CTensor& y = code.out();
   NODEWISE_RETURN_IF_ERROR(RequireOneScale(code));

@@ -40,6 +40,8 @@ absl::Status RequireOneScale(const OperationCode& code) {
   return absl::OkStatus();
 }
 
+// "factor" is the product of the scales of both factors; the sum is multiplied
+// by it before it is divided by the scale of the output.
 std::string RequantizedText(const OperationCode& code, const std::string& sum) {
   const DLDataType to = code.out().dtype;
   return fmt::format("({}){}", CTypeOf(to),
@@ -133,6 +135,9 @@ void WriteScaled(const OperationCode& code, const ScaledLoops& loops,
   code.code().Close(2);
 }
 
+// The operator divides in the type that its attribute names, or in that of the
+// scale, or in float32 where the scale is not a float. Rounding to a shorter
+// float after each step gives its bits.
 absl::Status WriteQuantize(OperationCode& code) {
   const auto& op = *code.As<ops::QuantizeLinear>();
   NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops, LoopsOf(code, op));
@@ -157,6 +162,8 @@ absl::Status WriteDequantize(OperationCode& code) {
   return absl::OkStatus();
 }
 
+// Quantises and dequantises at once: rounded to the integers of a type between,
+// which the attribute or the zero point names, or uint8, and scaled back.
 absl::Status WriteFakeQuantize(OperationCode& code) {
   const auto& op = *code.As<ops::FakeQuantize>();
   NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops, LoopsOf(code, op));

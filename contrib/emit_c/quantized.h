@@ -6,7 +6,7 @@
 
 namespace nodewise::emit_c {
 
-// What convolutions and matrix products of quantised tensors share: factors
+// Convolutions and matrix products of quantised tensors share this: factors
 // less their zero points, and sums brought to the scale of the output.
 
 // Which inputs are the factors and their zero points.

@@ -22,8 +22,8 @@ namespace {
 
 // Loops over a tensor in two parts: the sides that stay, and for each of their
 // places those that are taken together. Each part joins its neighbouring sides
-// by itself, so that a reduction of all but one side is two loops, whatever the
-// rank. Indices are the sum of both parts' indices.
+// by itself, so that a reduction of all sides but one is two or three loops in
+// any rank. Indices are the sum of both parts' indices.
 class PartedLoops {
  public:
   // Each view is one over all sides of `sizes`.
@@ -97,6 +97,8 @@ struct Fold {
   bool is_from_peak = false;
 };
 
+// The result lies on the places of x with a stride of 0 along the sides that
+// are taken together.
 View ResultView(const Sizes& sizes, const std::vector<bool>& is_taken) {
   Sizes kept = sizes;
   for (size_t s = 0; s < kept.size(); ++s) {
@@ -191,6 +193,8 @@ absl::Status WritePlainFold(OperationCode& code) {
                                kFold.step, kFold.end, kFold.is_from_peak});
 }
 
+// A mean of integers is cut off, as a division of integers in C. One of no
+// elements would divide by 0, and of floats gives NaN, as it should.
 absl::Status WriteReduceMean(OperationCode& code) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken, TakenSides(code));
   const int64_t count = CountTaken(code.in(0).sizes, is_taken);
@@ -206,6 +210,8 @@ absl::Status WriteReduceMean(OperationCode& code) {
                    is_taken);
 }
 
+// The absolute value of the smallest integer does not fit into its type, so it
+// is added without a sign.
 absl::Status WriteReduceL1(OperationCode& code) {
   Fold fold{"int64_t", "0",
             "r = (int64_t)((uint64_t)r + (x < 0 ? 0 - (uint64_t)x : "
@@ -217,6 +223,8 @@ absl::Status WriteReduceL1(OperationCode& code) {
 }
 
 // The largest or smallest; NaN wins.
+// A fold begins with the number that every other replaces, which is also the
+// result of no elements.
 Fold ExtremeOf(const CTensor& x, char sign) {
   const bool is_largest = sign == '>';
   const std::string type(x.type());
@@ -245,6 +253,7 @@ std::vector<bool> SpatialSides(const OperationCode& code) {
   is_taken[0] = is_taken[1] = false;
   return is_taken;
 }
+// A pool over all places is a reduction of the spatial sides.
 absl::Status WriteGlobalAverage(OperationCode& code) {
   const std::vector<bool> is_taken = SpatialSides(code);
   const int64_t count = CountTaken(code.in(0).sizes, is_taken);
@@ -255,7 +264,7 @@ absl::Status WriteGlobalMax(OperationCode& code) {
   return WriteFold(code, ExtremeOf(code.in(0), '>'), SpatialSides(code));
 }
 
-// What lies along `size` is one distribution. With `takes_rest` that is all
+// A distribution lies along `size`. With `takes_rest` that is all
 // from the axis on, as below opset 13.
 Lines LinesOf(const Sizes& sizes, int64_t axis, bool takes_rest) {
   const auto side = static_cast<size_t>(
@@ -464,6 +473,7 @@ void WriteNorm(OperationCode& operation, const Norm& norm) {
   loops.CloseKept(&code);
 }
 
+// Epsilon keeps the root of a constant row away from 0.
 std::string InverseRoot(double epsilon) {
   return fmt::format("1 / sqrt(squares + {})", DoubleText(epsilon));
 }
@@ -532,6 +542,8 @@ absl::Status WriteGroupNorm(OperationCode& code) {
   return WriteGroups(code, op.num_groups, kByChannel, op.epsilon);
 }
 
+// Its epsilon is that of the function in ONNX: a float, added to the deviation
+// and not to the variance.
 absl::Status WriteMeanVariance(OperationCode& code) {
   const auto& op = *code.As<ops::MeanVarianceNormalization>();
   Norm norm;
@@ -545,6 +557,9 @@ absl::Status WriteMeanVariance(OperationCode& code) {
   return absl::OkStatus();
 }
 
+// Each element is divided by a power of the sum of squares over neighbouring
+// channels. A size beyond twice the channels reaches all of them anyway, and is
+// cut so that no index overflows.
 absl::Status WriteLrn(OperationCode& operation) {
   const auto& op = *operation.As<ops::LRN>();
   const CTensor& x = operation.in(0);
@@ -575,6 +590,7 @@ absl::Status WriteLrn(OperationCode& operation) {
   return absl::OkStatus();
 }
 
+// A row of zeros has the norm 0 and stays as it is.
 absl::Status WriteLpNorm(OperationCode& operation) {
   const auto& op = *operation.As<ops::LpNormalization>();
   const CTensor& x = operation.in(0);

@@ -268,7 +268,7 @@ class NetworkWriter {
   }
 
   // C has no floats of 16 bits: they are computed in float, and rounded once.
-  // What only moves elements takes their bits as they are.
+  // Loops that only move elements take their bits as they are.
   absl::Status WriteLoops(const Operation& operation, const Row& row) {
     std::vector<CTensor> inputs = TensorsOf(operation.inputs);
     const std::vector<CTensor> outputs = TensorsOf(operation.outputs);
@@ -420,12 +420,16 @@ std::string WithDefinitions(const RegionStore& store, const std::string& code) {
   return definitions.TakeText() + code;
 }
 
+// A type without known sizes has no tensor that code could be written for; what
+// reads it is refused (untyped_).
 CTensor TensorOf(std::string name, const TensorType& type) {
   return {std::move(name), type.dtype, type.sizes().value_or(Sizes())};
 }
 
 }  // namespace
 
+// Every operation that is refused is named, and not the first alone, so that a
+// reader sees all there is to do.
 std::string TextOf(absl::Span<const Refusal> refusals, const char* between) {
   return absl::StrJoin(
       refusals, between, [](std::string* text, const Refusal& one) {
@@ -433,6 +437,9 @@ std::string TextOf(absl::Span<const Refusal> refusals, const char* between) {
       });
 }
 
+// Outputs are added before anything is written, so that the operation which
+// makes one writes into the function's own parameter and not into scratch
+// memory.
 RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals) {
   CodeWriter code(1);
   RegionStore store;
@@ -471,7 +478,7 @@ absl::Status WriteBody(OperationCode& code, const Network& body,
   for (size_t i = 0; i < inputs.size(); ++i) {
     writer.AddTensor(body.inputs()[i], inputs[i], true);
   }
-  // What the body only passes on, or gives twice, is copied.
+  // Values that the body only passes on, or gives twice, are copied.
   std::vector<size_t> copied;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = body.outputs()[i];

@@ -63,6 +63,9 @@ class PieceReader {
   size_t at_ = 0;
 };
 
+// Pieces that begin with a digit are numbers; those of digits alone can be
+// parameters. A float or a number with a suffix has its type in its text, which
+// a parameter would lose.
 bool IsWholeNumber(std::string_view piece) {
   return std::all_of(piece.begin(), piece.end(), [](char c) {
     return std::isdigit(static_cast<unsigned char>(c)) != 0;
@@ -111,6 +114,8 @@ SharedLoops::Function FunctionOf(const Class& all, const LoopsText& text,
 
 }  // namespace
 
+// Numbers in identifiers are not pieces of their own, since a word is read to
+// its end.
 Skeleton SkeletonOf(std::string_view code) {
   Skeleton skeleton;
   skeleton.between.emplace_back();

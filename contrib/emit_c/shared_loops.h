@@ -13,7 +13,7 @@ namespace nodewise::emit_c {
 // numbers alone. It becomes one function that takes those which differ: a C
 // compiler takes most of its time for each function, however small it is.
 
-// What stands between the braces of a function.
+// The text between the braces of a function.
 struct LoopsText {
   std::string parameters;
   std::string body;
@@ -27,7 +27,7 @@ struct SharedLoops {
     std::string body;
     bool takes_numbers = false;  // "const int64_t* numbers" behind all others.
   };
-  // What calls the text with the same index.
+  // The call of the text with the same index.
   struct Call {
     size_t function = 0;               // An index into `functions`.
     std::vector<std::string> numbers;  // In C.

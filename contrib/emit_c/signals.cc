@@ -31,6 +31,8 @@ struct ResizedPart {
 };
 
 // Returns the one tap of each element that counts; empty if some have several.
+// Nearest elements have one tap of weight 1 each, and so do linear ones where a
+// place meets an element; taps of weight 0 do not count.
 Sizes OneTapEach(const SideTaps& taps) {
   Sizes one;
   for (size_t o = 0; o + 1 < taps.begin.size(); ++o) {
@@ -50,6 +52,8 @@ bool Stays(int64_t size, const SideTaps& taps) {
   return taps.is_outside.empty() && OneTapEach(taps) == places;
 }
 
+// Neighbouring sides that stay are one part, so that an image of [N, C, H, W]
+// has three parts and not four.
 std::vector<ResizedPart> PartsOf(const Sizes& x, const Sizes& y,
                                  const std::vector<SideTaps>& taps) {
   std::vector<ResizedPart> parts;
@@ -127,6 +131,7 @@ TapTables TablesOf(OperationCode& code, const SideTaps& taps) {
 }
 
 // Weighted sums along part `at` of [outer, in, inner].
+// The taps of place o are those from begin[o] to before begin[o + 1].
 void SumAlong(OperationCode& operation, const ResizedPart& part, int64_t outer,
               int64_t inner, const CTensor& from, const CTensor& to) {
   const TapTables tables = TablesOf(operation, *part.taps);
@@ -167,6 +172,8 @@ void FillOutside(OperationCode& operation,
   }
 }
 
+// One side after the other, each into memory of doubles, so that only the last
+// sum is rounded to the type of the output.
 void WriteSums(OperationCode& operation, const std::vector<ResizedPart>& parts,
                double outside) {
   const CTensor& y = operation.out();
@@ -195,6 +202,8 @@ void WriteSums(OperationCode& operation, const std::vector<ResizedPart>& parts,
   FillOutside(operation, parts, outside);
 }
 
+// Elements that are only moved keep their type. Only sums know a value for what
+// lies outside of the input, so elements are summed up where anything does.
 absl::Status WriteResized(OperationCode& code, bool is_nearest,
                           const std::vector<SideTaps>& taps, double outside) {
   const CTensor& x = code.in(0);
@@ -212,6 +221,7 @@ absl::Status WriteResized(OperationCode& code, bool is_nearest,
   return absl::OkStatus();
 }
 
+// Tables have an entry for each place of a side.
 absl::Status RequireShortSides(const OperationCode& code) {
   for (const CTensor* tensor : {&code.in(0), &code.out()}) {
     for (const int64_t size : tensor->sizes) {
@@ -231,6 +241,8 @@ absl::StatusOr<std::vector<double>> NumbersOf(const OperationCode& code,
   return Refuse("input {}: is not constant", i);
 }
 
+// Only one rule reads the region of input 1, so for all others it need not be
+// constant.
 absl::Status WriteResize(OperationCode& code) {
   const auto& op = *code.As<ops::Resize>();
   NODEWISE_RETURN_IF_ERROR(RequireShortSides(code));
@@ -332,6 +344,8 @@ absl::Status WriteDft17(OperationCode& code) {
   return WriteTransform(code, {op.axis, op.inverse, op.onesided});
 }
 
+// The axis became an input in opset 20, the last side but that of the parts by
+// default.
 absl::Status WriteDft(OperationCode& code) {
   const auto& op = *code.As<ops::DFT>();
   Transform transform{-2, op.inverse, op.onesided};

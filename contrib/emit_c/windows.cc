@@ -116,6 +116,8 @@ struct WindowPlan {
   }
 };
 
+// Padding behind the last window is left out: the padded side reaches as far as
+// the windows do.
 absl::StatusOr<WindowPlan> PlanWindows(const WindowAttributes& attributes,
                                        const CTensor& x, const CTensor& y) {
   WindowPlan plan;
@@ -139,6 +141,8 @@ absl::StatusOr<WindowPlan> PlanWindows(const WindowAttributes& attributes,
 }
 
 // Writes loops that copy planes to `to`, surrounded by `fill`.
+// All of `to` is filled first, and then the planes are copied into its middle,
+// as far as the windows reach.
 void PadPlanes(CodeWriter* code, const WindowPlan& plan, int64_t planes,
                const std::string& from, const std::string& to,
                const std::string& fill) {
@@ -184,14 +188,15 @@ struct Conv {
   std::string bias;  // Empty: none.
   // The type that sums are taken in, as wide as the elements of y.
   std::string_view sum_type;
-  // What the attributes make of the tensors; WriteConvOf() fills it in.
+  // These follow from the attributes; WriteConvOf() fills them in.
   int64_t groups = 1;
   WindowPlan plan{};
 
   int64_t group_channels() const { return x.sizes[1] / groups; }
 };
 
-// Without windows that overlap, a plane is one row.
+// Without windows that overlap, a plane is one row. So the loop over a row is
+// as long as can be.
 void JoinSides(Conv* conv) {
   WindowPlan& plan = conv->plan;
   if (plan.needs_padding() || plan.taps() != 1 ||
@@ -223,6 +228,9 @@ void AddChannels(CodeWriter* code, const Conv& conv) {
   add(whole, all, 1);
 }
 
+// A line of taps is added at once, in groups of as many factors as there are
+// registers for. All loops but that over the row lie outside of it, so that the
+// innermost one reads and writes in order.
 void AddWindows(CodeWriter* code, const Conv& conv) {
   const WindowPlan& plan = conv.plan;
   const int64_t taps = plan.window.kernel.back();
@@ -303,6 +311,7 @@ absl::Status WriteConvOf(OperationCode& operation,
   return absl::OkStatus();
 }
 
+// Floats are summed up in the type of the tensors, as docs/emit_c.md says.
 absl::Status WriteConv(OperationCode& code) {
   return WriteConvOf(code, *code.As<ops::Conv>(),
                      {code.in(0), code.in(1), code.out(),
@@ -310,6 +319,8 @@ absl::Status WriteConv(OperationCode& code) {
 }
 
 // The zero points of weights: one, or one for each channel of the output.
+// Zero points lie along the first side of the weights, that of the output
+// channels.
 absl::StatusOr<CTensor> CentredWeights(OperationCode& code, size_t weights,
                                        size_t zero) {
   const Sizes& w = code.in(weights).sizes;
@@ -324,6 +335,8 @@ absl::StatusOr<CTensor> CentredWeights(OperationCode& code, size_t weights,
   return CentredCopy(code, weights, zero, view);
 }
 
+// Padding of integers has the value of the zero point, which is 0 once that is
+// taken off.
 absl::Status WriteIntegerConv(OperationCode& code,
                               const ops::ConvAttributes& op,
                               const ProductSlots& slots, const CTensor& sums) {
@@ -338,6 +351,7 @@ absl::Status WriteIntegerConv(OperationCode& code,
       {CentredCopy(code, slots.a, slots.a_zero, one), w, sums, "", "uint32_t"});
 }
 
+// Its sums are its output.
 absl::Status WriteConvInteger(OperationCode& code) {
   return WriteIntegerConv(code, *code.As<ops::ConvInteger>(),
                           kIntegerProductSlots, code.out());
@@ -356,6 +370,8 @@ absl::Status CheckScales(const OperationCode& code) {
   return absl::OkStatus();
 }
 
+// The bias is added to the sums as an integer of their scale, before they are
+// scaled.
 absl::Status WriteQLinearConv(OperationCode& code) {
   NODEWISE_RETURN_IF_ERROR(CheckScales(code));
   const CTensor sums = IntegerSums(code);
@@ -392,6 +408,9 @@ struct Scattering {
   Sizes pads;  // Before.
 };
 
+// With an output_shape or auto_pad, pads follow from the size of the output:
+// what is too much of the whole plane is cut off, and the odd one in front or
+// behind.
 absl::StatusOr<Scattering> PlaceScattering(const ops::ConvTranspose& op,
                                            Window window, const CTensor& x,
                                            const CTensor& y) {
@@ -416,6 +435,8 @@ absl::StatusOr<Scattering> PlaceScattering(const ops::ConvTranspose& op,
   return plan;
 }
 
+// Nothing is asked about borders, since the whole plane has room for every tap;
+// the part that is the output is cut out of it behind.
 void ScatterPlanes(CodeWriter* code, const Scattering& plan, int64_t channels) {
   const size_t sides = plan.input.size();
   const View in = CompactView(plan.input);
@@ -496,7 +517,7 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
   return absl::OkStatus();
 }
 
-// What a pool does with the elements under its windows.
+// How a pool treats the elements under its windows.
 struct Pooling {
   std::string type;   // That a row is computed in.
   std::string fill;   // What padding counts as.
@@ -539,6 +560,8 @@ absl::Status WritePool(OperationCode& operation, const WindowPlan& plan,
   return absl::OkStatus();
 }
 
+// Pools have their kernels among the attributes, and convolutions in the sizes
+// of their weights.
 absl::StatusOr<WindowPlan> PlanPool(const OperationCode& code,
                                     const ops::PoolAttributes& op) {
   return PlanWindows({op.auto_pad, op.kernel_shape, op.strides, op.dilations,
@@ -547,12 +570,14 @@ absl::StatusOr<WindowPlan> PlanPool(const OperationCode& code,
 }
 
 // The number that every other replaces.
+// Padding of a maximum counts as this, so that it never wins.
 std::string LowestText(DLDataType dtype) {
   if (IsFloat(dtype)) return "-INFINITY";
   if (IsUnsigned(dtype)) return "0";
   return fmt::format("INT{}_MIN", dtype.bits);
 }
 
+// A NaN replaces every number, and is replaced by none.
 absl::Status WriteMaxPool(OperationCode& code) {
   if (code.wants(1)) return Refuse("its indices are wanted");
   const CTensor& x = code.in(0);
@@ -566,6 +591,8 @@ absl::Status WriteMaxPool(OperationCode& code) {
                    {std::string(x.type()), lowest, lowest, step, "v"});
 }
 
+// The number of elements under a window is a product over the sides, of which
+// each is mostly a constant (TapCount).
 absl::Status WriteAveragePool(OperationCode& code) {
   const auto& op = *code.As<ops::AveragePool>();
   NODEWISE_ASSIGN_OR_RETURN(const WindowPlan plan, PlanPool(code, op));
@@ -581,6 +608,7 @@ absl::Status WriteAveragePool(OperationCode& code) {
       {"double", "0", "0", "{row} += {x};", fmt::format("v / ({})", count)});
 }
 
+// Powers and roots of 1 and 2 need no pow().
 absl::Status WriteLpPool(OperationCode& code) {
   const auto& op = *code.As<ops::LpPool>();
   NODEWISE_ASSIGN_OR_RETURN(const WindowPlan plan, PlanPool(code, op));

@@ -64,6 +64,7 @@ const BinaryOperator* BinaryOf(const OpAttrs& op) {
 }
 
 // The number that input `i` holds, if there are so many inputs.
+// A limit is not an operand, so no guard looks at it.
 absl::StatusOr<float> LimitOf(size_t i, size_t end, float otherwise,
                               ProgramBuilder& program) {
   const Call& call = program.call();
@@ -73,6 +74,8 @@ absl::StatusOr<float> LimitOf(size_t i, size_t end, float otherwise,
   return static_cast<float>(limit);
 }
 
+// Limits are inputs of the operator; only constants can be numbers of the
+// primitive.
 absl::StatusOr<Activation> ClipOf(size_t first_other, size_t end,
                                   ProgramBuilder& program) {
   NODEWISE_ASSIGN_OR_RETURN(
@@ -167,6 +170,8 @@ std::optional<Activation> FunctionOf(const OpAttrs& op) {
   return std::nullopt;
 }
 
+// Sides are compared from the last one, as NumPy does. oneDNN repeats an
+// operand along its sides of 1.
 absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,
                                    const Sizes& sizes, TensorLayout layout) {
   const Sizes& own = call.sizes(i);
@@ -318,6 +323,8 @@ absl::Status BuildActivation(ProgramBuilder& program) {
                   program.Output(desc));
 }
 
+// oneDNN repeats the second operand only. So the first has to be as large as
+// the output, which an operator that commutes can choose between both.
 absl::Status BuildBinary(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(call.RequireAllFloat32());

@@ -44,6 +44,8 @@ using dnnl::prop_kind;
 constexpr auto kTraining = prop_kind::forward_training;
 
 #if DNNL_VERSION_MAJOR >= 3
+// Primitives with dilations and those that tell source and output apart have
+// the plain names in version 3, and "_v2" in version 2.
 using PoolForward = dnnl::pooling_forward;
 using PoolBackward = dnnl::pooling_backward;
 using SoftmaxForward = dnnl::softmax_forward;
@@ -114,7 +116,7 @@ PlannedBackward PlanNorm(const Desc& data, float epsilon, bool are_given) {
       data, data, epsilon, flags);
 #endif
 }
-// What reaches the source, and what reaches the weights and the bias.
+// The gradients that reach the source, and the weights and the bias.
 template <typename Forward, typename Source>
 PlannedBackward PlanConvSource(const ConvSpec& spec, Algorithm algorithm) {
   return PlanPair<Forward, Source>(algorithm, spec.source, spec.weights,
@@ -172,6 +174,10 @@ class BackwardRun {
   void Make(int argument) { made_.push_back(argument); }
   // Both primitives have it: what the first has made.
   void Keep(int argument) { kept_.push_back(argument); }
+  // Runs a primitive with all the arguments that have been told, and forgets
+  // them. A primitive says how each argument has to lie; what is read or handed
+  // on otherwise is brought into that order first, and what it makes has memory
+  // of its own.
   void Run(const dnnl::primitive_desc_base& plan) {
     const auto desc_of = [&](int argument) {
       return ArgumentOf({plan, {}}, argument);
@@ -294,6 +300,8 @@ absl::Status ConvGradients(BackwardRun& run, ConvSpec spec,
   return run.Give(1, DNNL_ARG_DIFF_WEIGHTS, weights);
 }
 
+// oneDNN's weights have one more side in front for groups, with which a plain
+// tensor lies as it does without.
 absl::Status RunConv(BackwardRun& run) {
   const Call& call = run.call();
   NODEWISE_RETURN_IF_ERROR(CheckConvRanks(call, 1));
@@ -304,6 +312,7 @@ absl::Status RunConv(BackwardRun& run) {
   return ConvGradients(run, std::move(spec), DescOf(weights, DataType::f32));
 }
 
+// A transposed convolution is called a deconvolution in oneDNN.
 absl::Status RunConvTranspose(BackwardRun& run) {
   NODEWISE_RETURN_IF_ERROR(CheckConvRanks(run.call(), 1));
   ConvSpec spec;
@@ -365,6 +374,8 @@ absl::Status RunMaxPool(BackwardRun& run) {
   return PoolGradient(run, std::move(spec));
 }
 
+// oneDNN would count padding that ceil_mode makes windows reach, and the
+// operator does not.
 absl::Status RunAveragePool(BackwardRun& run) {
   const auto& op = *run.call().op().As<ops::AveragePool>();
   bool reaches_beyond = false;
@@ -381,6 +392,7 @@ absl::Status RunGlobalPool(BackwardRun& run) {
   return PoolGradient(run, GlobalPool(run.call(), kAlgorithm));
 }
 
+// The gradient of a function is calculated from what the function was of.
 absl::Status RunFunction(BackwardRun& run) {
   const OpAttrs& op = run.call().op();
   std::optional<Activation> function = FunctionOf(op);
@@ -457,6 +469,8 @@ absl::Status NormGradients(BackwardRun& run, const PlannedBackward& plan,
   return has_shift ? run.Give(2, DNNL_ARG_DIFF_SHIFT, list) : absl::OkStatus();
 }
 
+// In training the statistics are those of the batch, on which the gradient of
+// the data depends; else they are constants.
 absl::Status RunBatchNorm(BackwardRun& run) {
   const auto& op = *run.call().op().As<ops::BatchNormalization>();
   const Sizes& x = run.call().sizes(0);
@@ -468,6 +482,8 @@ absl::Status RunBatchNorm(BackwardRun& run) {
   return NormGradients(run, plan, data, ListDesc(x[1]), !op.training_mode);
 }
 
+// oneDNN normalizes rows of a matrix, so sides are joined. Its scale and shift
+// are one list for all rows.
 absl::Status RunLayerNorm(BackwardRun& run) {
   const Call& call = run.call();
   const auto& op = *call.op().As<ops::LayerNormalization>();
@@ -485,6 +501,8 @@ absl::Status RunLayerNorm(BackwardRun& run) {
   return NormGradients(run, plan, data, ListDesc(rows[1]), false);
 }
 
+// Some implementations keep what they need of the forward run in a workspace,
+// and tell by its description whether they do.
 absl::Status RunLrn(BackwardRun& run) {
   const auto& op = *run.call().op().As<ops::LRN>();
   if (op.size % 2 == 0) {
@@ -548,6 +566,8 @@ constexpr BackwardRow kBackwardRows[] = {
     BackwardRowOf<ops::Tanh>("Tanh", &RunFunction),
 };
 
+// The rules by which a forward call is refused hold for its gradient as well,
+// so the call is read as one.
 absl::StatusOr<std::vector<NDArray>> RunRow(const BackwardRow& row,
                                             const OneDnnBackwardCall& call) {
   OneDnnCall forward;

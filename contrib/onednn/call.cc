@@ -28,6 +28,8 @@ bool IsTooLarge(const Sizes& sizes) {
   return false;
 }
 
+// Kernels are made for their sizes. A tensor without elements is left to the
+// operator, which has nothing to calculate.
 absl::StatusOr<Sizes> KnownSizes(const TensorType& type) {
   auto sizes = type.sizes();
   if (!sizes.has_value()) {
@@ -70,6 +72,7 @@ absl::Status CheckByOperator(const OneDnnCall& call) {
 
 }  // namespace
 
+// IsTooLarge() has made sure that products of all sides fit.
 int64_t ProductOf(absl::Span<const int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1},
                          std::multiplies<>());
@@ -79,6 +82,7 @@ absl::Status Refuse(std::string reason) {
   return absl::UnimplementedError(std::move(reason));
 }
 
+// The message says what a user can do about it.
 absl::StatusOr<DataType> DataTypeOf(DLDataType dtype) {
   if (dtype == kFloat32) return DataType::f32;
   if (dtype == kInt32) return DataType::s32;
@@ -93,13 +97,14 @@ absl::StatusOr<DataType> DataTypeOf(DLDataType dtype) {
   return Refuse("is of type {}, which oneDNN does not have", ToString(dtype));
 }
 
+// Layouts are told to oneDNN by their strides alone.
 Dims StridesOf(const Sizes& sizes, TensorLayout layout) {
   const bool is_last =
       layout == TensorLayout::kChannelsLast && sizes.size() > 2;
   Dims strides(sizes.size());
   int64_t stride = is_last ? sizes[1] : 1;
   for (size_t side = sizes.size(); side-- > 0;) {
-    // The channels lie behind each other, whatever is to their right.
+    // The channels lie one behind the other.
     const bool is_channel = is_last && side == 1;
     strides[side] = is_channel ? 1 : stride;
     if (!is_channel) stride *= sizes[side];
@@ -115,11 +120,15 @@ Desc DescOf(const Sizes& sizes, DataType type, TensorLayout layout) {
 
 Desc ListDesc(int64_t size) { return {{size}, DataType::f32, Dims{1}}; }
 
+// A primitive that is made with it says afterwards which order it has chosen
+// (ArgumentOf).
 Desc AnyOrder(const Sizes& sizes, DataType type) {
   return {Dims(sizes.begin(), sizes.end()), type,
           dnnl::memory::format_tag::any};
 }
 
+// Tensors are looked through one by one: their sizes have to be known, and a
+// constant has to be what its type says, so that rows need not check it.
 absl::Status Call::Append(const OneDnnInput& input) {
   Entry entry{&input, {}, input.layout};
   if (input.type.has_dtype()) {
@@ -142,6 +151,8 @@ absl::Status Call::Append(const OneDnnInput& input) {
   return absl::OkStatus();
 }
 
+// Inputs of the operation come first, then those of each post-operation, which
+// is the order in which a run is given them.
 absl::StatusOr<Call> Call::Read(const OneDnnCall& call) {
   if (!call.op.defined()) {
     return absl::InvalidArgumentError("the call has no operator");
@@ -197,6 +208,8 @@ absl::StatusOr<Desc> Call::OutputDesc() const {
   return DescOf(output_sizes_, *type, output_layout());
 }
 
+// The last parameter of an operator with any number of inputs names all the
+// rest.
 std::string Call::NameOf(size_t i) const {
   const auto& params = op().def().inputs;
   const size_t count = call_->inputs.size();
@@ -206,6 +219,8 @@ std::string Call::NameOf(size_t i) const {
                      params[std::min(i, params.size() - 1)].name);
 }
 
+// A type that oneDNN does not have at all is refused with that reason, which
+// says more.
 absl::Status Call::RequireFloat32(size_t i) const {
   if (!is_given(i) || dtype(i) == kFloat32) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(At(NameOf(i), DataTypeOf(dtype(i)).status()));
@@ -222,6 +237,7 @@ absl::Status Call::RequireAllFloat32() const {
                 ToString(output_dtype()));
 }
 
+// A tensor that both layouts are the same to is plain.
 absl::Status Call::RequirePlain(size_t i) const {
   if (!is_given(i) || layout(i) == TensorLayout::kPlain ||
       !HasLayouts(inputs_[i].input->type)) {
@@ -243,6 +259,7 @@ absl::Status Call::RequireRank(size_t least, size_t most) const {
   return Refuse("has {} sides, expected {} to {}", rank, least, most);
 }
 
+// Layouts of up to two sides are the same.
 absl::Status Call::RequireOutputLike(size_t i) const {
   if (output_sizes_.size() > 2 && layout(i) != output_layout()) {
     return Refuse("changes the layout of its tensor");
@@ -266,6 +283,8 @@ absl::StatusOr<std::vector<double>> Call::RequireNumbers(size_t i) const {
   return ToDoubles(*data);
 }
 
+// Numbers are bounded before anything is calculated with them, in 64 bits here
+// and in 32 by oneDNN.
 absl::Status CheckWindows(const Sizes& input, const WindowNumbers& windows) {
   // Sums of a few of these stay below what 32 bits hold.
   constexpr int64_t kMost = kMostElements / 4;

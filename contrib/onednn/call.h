@@ -1,6 +1,6 @@
 #pragma once
 
-// What the rows read of a call: sizes, types, constants, and oneDNN's
+// The rows read this of a call: sizes, types, constants, and oneDNN's
 // descriptions of its tensors.
 
 #include <cstdint>

@@ -14,6 +14,8 @@ namespace nodewise::onednn {
 
 namespace {
 
+// A reordering is all that moving elements takes: oneDNN copies from one
+// description to the other.
 absl::Status AddReorder(ProgramBuilder& program, const Desc& from,
                         const Desc& to) {
   NODEWISE_RETURN_IF_ERROR(program.call().RequireNoPostOps());
@@ -23,6 +25,8 @@ absl::Status AddReorder(ProgramBuilder& program, const Desc& from,
 
 }  // namespace
 
+// oneDNN concatenates parts that lie alike; others would have to be reordered
+// one by one.
 absl::Status BuildConcat(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(call.RequireNoPostOps());
@@ -50,6 +54,8 @@ absl::Status BuildConcat(ProgramBuilder& program) {
   return program.Add(planned, arguments);
 }
 
+// The output is compact. The input is described with its sides in the order of
+// the output, each with its own stride, so that a reordering transposes it.
 absl::Status BuildTranspose(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(call.RequirePlain(0));
@@ -76,6 +82,8 @@ absl::Status BuildTranspose(ProgramBuilder& program) {
   return AddReorder(program, Desc(sizes, type, strides), output);
 }
 
+// Elements keep their order in plain tensors only. Axes and shapes that are
+// inputs are no operands.
 absl::Status BuildReshape(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(call.RequirePlain(0));
@@ -89,6 +97,7 @@ absl::Status BuildReshape(ProgramBuilder& program) {
   return AddReorder(program, bytes, bytes);
 }
 
+// Between tensors that lie alike it is a copy.
 absl::Status BuildIdentity(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(const Desc from, call.InputDesc(0));
@@ -120,6 +129,9 @@ struct ResizeKind {
   size_t sizes = SIZE_MAX;
 };
 
+// Attributes that oneDNN knows nothing of are refused unless they have the
+// values that change nothing. Other rules of coordinates are not looked at,
+// since places are compared (CheckSide).
 absl::StatusOr<ResizeKind> ResizeKindOf(const OpAttrs& attrs) {
   if (const auto* const op = attrs.As<ops::Upsample>())
     return ResizeKind{op->mode};
@@ -174,6 +186,8 @@ absl::StatusOr<std::vector<double>> PlacesOf(const Call& call,
 }
 
 // The place as oneDNN has it.
+// It takes the middles of elements for their places, in floats, and does not
+// leave the input.
 double PlaceInOneDnn(Interpolation mode, int64_t o, int64_t in, int64_t out) {
   const float at = (static_cast<float>(o) + 0.5F) * static_cast<float>(in) /
                        static_cast<float>(out) -
@@ -183,6 +197,9 @@ double PlaceInOneDnn(Interpolation mode, int64_t o, int64_t in, int64_t out) {
   return std::clamp(std::round(at), 0.0F, last);
 }
 
+// Each element of the output has to come from the same place in oneDNN as by
+// the operator. Linear places may differ by what floats round; nearest ones are
+// whole numbers, which must be equal.
 absl::Status CheckSide(const Call& call, const ResizeKind& kind, size_t side) {
   const int64_t in = call.sizes(0)[side];
   const int64_t out = call.output_sizes()[side];
@@ -208,6 +225,8 @@ absl::Status CheckSide(const Call& call, const ResizeKind& kind, size_t side) {
 
 }  // namespace
 
+// Sides are resized one by one in the operator and all at once in oneDNN, which
+// is the same sum in another order.
 absl::Status BuildResize(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(const ResizeKind kind, ResizeKindOf(call.op()));

@@ -32,6 +32,8 @@ absl::Status AddList(ProgramBuilder& program, size_t i, int64_t size,
 
 }  // namespace
 
+// Below opset 7 the operator trains unless it is told not to; from 7 to 8 each
+// place may have statistics of its own.
 absl::StatusOr<float> BatchNormEpsilon(const OpAttrs& attrs) {
   bool trains = false;
   bool is_spatial = true;
@@ -52,6 +54,8 @@ absl::StatusOr<float> BatchNormEpsilon(const OpAttrs& attrs) {
   return epsilon;
 }
 
+// Behind it oneDNN fuses a ReLU at most, and says so when the primitive is
+// planned.
 absl::Status BuildBatchNorm(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(const float epsilon, BatchNormEpsilon(call.op()));
@@ -81,6 +85,8 @@ absl::StatusOr<Sizes> RowsBefore(const Sizes& sizes, int64_t axis) {
   return Sizes{ProductOf(all.first(at)), ProductOf(all.subspan(at))};
 }
 
+// Sides before the axis are rows of a matrix, and those from it on are
+// normalized together.
 absl::Status BuildLayerNorm(ProgramBuilder& program) {
   const Call& call = program.call();
   const auto& op = *call.op().As<ops::LayerNormalization>();
@@ -103,6 +109,8 @@ absl::Status BuildLayerNorm(ProgramBuilder& program) {
   return program.AddFromInput(planned, desc, desc, std::move(lists));
 }
 
+// oneDNN has the middle of an even number of channels elsewhere, and 32 bits
+// for the number.
 absl::Status BuildLrn(ProgramBuilder& program) {
   const Call& call = program.call();
   const auto& op = *call.op().As<ops::LRN>();
@@ -124,6 +132,9 @@ absl::Status BuildLrn(ProgramBuilder& program) {
 }
 
 // LogSoftmax is not here: oneDNN's logarithm is off by more than its bound.
+// Sides are joined to those before the axis, along it and behind it, since
+// oneDNN is fast with few sides. Rows are guarded: a row of -infinities alone
+// has no probabilities.
 absl::Status BuildSoftmax(ProgramBuilder& program) {
   const Call& call = program.call();
   const auto* const op = call.op().As<ops::Softmax>();
@@ -158,6 +169,8 @@ struct Reduction {
   Algorithm algorithm;
   float power;
 };
+// Norms are powers of oneDNN's p-norms: the sum of |x|^p, and its root where
+// the name does not say "power".
 constexpr Reduction kReductions[] = {
     {&kTypeTag<ops::ReduceSum>, Algorithm::reduction_sum, 0},
     {&kTypeTag<ops::ReduceMean>, Algorithm::reduction_mean, 0},
@@ -177,7 +190,8 @@ const ops::ReduceAttributes& AttributesOf(const OpAttrs& attrs) {
   return *found;
 }
 
-// Returns for each side whether it is reduced.
+// Returns for each side whether it is reduced. No axes at all are all axes, or
+// none, as an attribute says.
 absl::StatusOr<std::vector<bool>> ReducedSides(
     const Call& call, const ops::ReduceAttributes& op) {
   const size_t rank = call.sizes(0).size();

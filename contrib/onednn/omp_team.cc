@@ -105,7 +105,7 @@ class IdleTeam {
 }  // namespace
 
 void CalmOmpThreads(bool is_calm) {
-  // What has asked for another way of waiting has had it from the start.
+  // A program that asked for another way of waiting has had it from the start.
   static const bool is_told = OmpWaitsBriefly() ||
                               std::getenv("OMP_WAIT_POLICY") != nullptr ||
                               std::getenv("GOMP_SPINCOUNT") != nullptr;

@@ -1,4 +1,4 @@
-// What a build without oneDNN has instead of it.
+// A build without oneDNN has these functions instead of its kernels.
 
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/onednn/onednn_backward.h"

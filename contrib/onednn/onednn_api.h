@@ -34,7 +34,7 @@ struct PostOp {
   std::optional<Desc> other;  // For a binary one.
 };
 
-// What becomes of integers: y = scale * (x - source zero) + output zero, x
+// How integers are rescaled: y = scale * (x - source zero) + output zero, x
 // being one element or a sum of products, rounded and clamped to the type of y.
 struct Rescale {
   std::vector<float> scales;  // One, or as many as there are along `side`.
@@ -119,7 +119,7 @@ absl::StatusOr<Planned> PlanConcat(const std::vector<Desc>& sources, int side,
 absl::StatusOr<Planned> PlanReorder(const Desc& source, const Desc& output,
                                     const Attributes& attributes);
 
-// What oneDNN throws, as a status.
+// Errors that oneDNN throws, as a status.
 
 absl::Status StatusOf(const dnnl::error& error);
 

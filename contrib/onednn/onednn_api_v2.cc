@@ -9,6 +9,9 @@ namespace {
 using dnnl::normalization_flags;
 using dnnl::prop_kind;
 
+// Scales are those of the output, along the side that the bit of the mask
+// stands for, and lie in the attributes with the zero points. An eltwise one
+// has a scale of its own in this version, which is 1.
 dnnl::primitive_attr AttrOf(const Attributes& attributes) {
   dnnl::primitive_attr attr;
   dnnl::post_ops list;
@@ -69,6 +72,7 @@ absl::StatusOr<Planned> PlanConv(const ConvSpec& spec,
                    spec, Algorithm::convolution_direct, attributes);
 }
 
+// The scales multiply the sum with its bias.
 bool BiasIsRescaled() { return false; }
 
 absl::StatusOr<Planned> PlanMatMul(const Desc& left, const Desc& right,
@@ -109,6 +113,7 @@ absl::StatusOr<Planned> PlanLrn(const Desc& data, const LrnSpec& spec) {
                                    spec.size, spec.alpha, spec.beta, spec.bias);
 }
 
+// Its first primitive has no output of its own, hence "v2".
 absl::StatusOr<Planned> PlanSoftmax(const Desc& data, int side) {
   return PlanOf<dnnl::softmax_v2_forward>({}, prop_kind::forward_inference,
                                           Algorithm::softmax_accurate, data,
@@ -136,6 +141,7 @@ absl::StatusOr<Planned> PlanBinary(Algorithm algorithm, const Desc& left,
   return PlanOf<dnnl::binary>(attributes, algorithm, left, right, output);
 }
 
+// Its factors follow from both descriptions.
 absl::StatusOr<Planned> PlanResampling(Algorithm algorithm, const Desc& source,
                                        const Desc& output,
                                        const Attributes& attributes) {

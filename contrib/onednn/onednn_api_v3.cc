@@ -11,6 +11,8 @@ namespace {
 using dnnl::normalization_flags;
 using dnnl::prop_kind;
 
+// Rescaling is not an attribute here but for masks, so it is added where
+// arguments are known (PlanRescaled).
 dnnl::primitive_attr AttrOf(const Attributes& attributes) {
   dnnl::primitive_attr attr;
   dnnl::post_ops list;
@@ -75,6 +77,7 @@ absl::StatusOr<Planned> PlanRescaled(const Attributes& attributes, int scaled,
 }
 
 // The mask of an argument that has the output's sides.
+// One bit stands for one side; with one scale for all the mask does not count.
 int MaskOfSide(const Attributes& attributes) {
   return attributes.rescale.has_value()
              ? 1 << std::max(attributes.rescale->side, 0)
@@ -106,6 +109,8 @@ absl::StatusOr<Planned> PlanConv(const ConvSpec& spec,
                    spec, Algorithm::convolution_direct, attributes);
 }
 
+// The scales are those of the weights, so the bias is added to what they have
+// made of the sum.
 bool BiasIsRescaled() { return true; }
 
 absl::StatusOr<Planned> PlanMatMul(const Desc& left, const Desc& right,
@@ -116,6 +121,7 @@ absl::StatusOr<Planned> PlanMatMul(const Desc& left, const Desc& right,
                                     right, output);
 }
 
+// Dilations and separate outputs need no name of their own in this version.
 absl::StatusOr<Planned> PlanPool(const PoolSpec& spec,
                                  const Attributes& attributes) {
   return PlanOf<dnnl::pooling_forward>(

@@ -42,6 +42,9 @@ constexpr Row RowOf(std::string_view name,
   return {name, {&kTypeTag<Versions>...}, build};
 }
 
+// Operators that are not here are refused: InstanceNormalization, for example,
+// has no primitive, and oneDNN's logarithm is off by more than the bound of Log
+// (docs/onednn.md).
 constexpr Row kRows[] = {
     RowOf<ops::Conv>("Conv", &BuildConv),
     RowOf<ops::ConvTranspose>("ConvTranspose", &BuildConvTranspose),
@@ -104,6 +107,8 @@ constexpr Row kRows[] = {
 };
 
 // Returns what is behind the kernel: nothing, if it is dry.
+// Exceptions of oneDNN end here: rows and the builder let those through that
+// the calls in onednn_api_v*.cc have not turned into a status already.
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> Build(const OneDnnCall& call,
                                                     bool is_dry,
                                                     std::string* slow_code) {
@@ -111,6 +116,7 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> Build(const OneDnnCall& call,
   const void* const type = call.op.def().type;
   for (const Row& row : kRows) {
     if (std::count(row.types.begin(), row.types.end(), type) == 0) continue;
+    // A primitive is made for as many threads as OpenMP has at that time.
     const OmpThreads threads(OneDnnThreads::Count());
     std::unique_ptr<ProgramBuilder> builder;
     NODEWISE_RETURN_IF_ERROR(Caught([&] {
@@ -133,6 +139,8 @@ const dnnl::engine& Engine() {
   return *engine;
 }
 
+// Codes say what a caller can do: choose another way, have more memory, or
+// report a fault.
 absl::Status StatusOf(const dnnl::error& error) {
   switch (error.status) {
     case dnnl_unimplemented:
@@ -146,6 +154,8 @@ absl::Status StatusOf(const dnnl::error& error) {
 
 }  // namespace onednn
 
+// A dry builder asks oneDNN for descriptions of primitives, which takes
+// microseconds; making one generates code.
 Support OneDnnSupports(const OneDnnCall& call) {
   std::string slow_code;
   const auto built = onednn::Build(call, /*is_dry=*/true, &slow_code);
@@ -160,6 +170,7 @@ Support OneDnnSupports(const OneDnnCall& call) {
   return support;
 }
 
+// Errors name the operator, but for those of a call without one.
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeOneDnnKernel(
     const OneDnnCall& call) {
   auto made = onednn::Build(call, /*is_dry=*/false, nullptr);

@@ -24,6 +24,7 @@ bool IsRowOrAll(const Call& call, size_t i) {
          count == own.back();
 }
 
+// Folding would change what other operands are broadcast over.
 bool AllAreRowsOrAll(const Call& call, size_t first) {
   for (size_t i = first; i < call.num_inputs(); ++i) {
     if (call.is_given(i) && !IsRowOrAll(call, i)) return false;
@@ -84,6 +85,8 @@ absl::Status AddMatMul(ProgramBuilder& program, const Desc& left,
   return program.AddFromInput(planned, left, output, fused.arguments);
 }
 
+// Each element is a sum of so many products (Guard::terms). Twice as many
+// count, so that operands which are added have room as well.
 double TermsOf(const MatMulSizes& sizes) {
   return 2 * static_cast<double>(sizes.left.back());
 }
@@ -94,6 +97,8 @@ DescOfOther BesideOutput(const Call& call, const MatMulSizes& sizes) {
 
 }  // namespace
 
+// Batches of the left are rows of one tall matrix where the right is one
+// matrix, so that there is one product instead of many.
 MatMulSizes SizesOfMatMul(const Call& call, size_t left, size_t right,
                           bool may_fold) {
   Sizes a = call.sizes(left);
@@ -137,7 +142,9 @@ Desc MatrixDesc(int64_t rows, int64_t columns, bool is_transposed) {
   return {Dims{rows, columns}, DataType::f32, strides};
 }
 
-// beta C, if C is given.
+// beta C, if C is given. C may have any shape that NumPy repeats, so it becomes
+// a post-operation and not oneDNN's bias. A factor other than 1 is multiplied
+// into a constant once.
 absl::Status AddBias(ProgramBuilder& program, float beta,
                      const MatMulSizes& sizes, std::vector<PostOp>* list,
                      Arguments* arguments) {
@@ -166,6 +173,8 @@ absl::Status AddBias(ProgramBuilder& program, float beta,
 
 }  // namespace
 
+// Transposed matrices are described by their strides, and nothing is moved.
+// Alpha is a factor in front of all post-operations.
 absl::Status BuildGemm(ProgramBuilder& program) {
   const Call& call = program.call();
   const auto& op = *call.op().As<ops::Gemm>();

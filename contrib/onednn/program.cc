@@ -91,10 +91,13 @@ struct PlainView {
   PlainView(const PlainView&) = delete;
 };
 
+// Up to rank 2 both layouts are the same.
 bool IsPlain(TensorLayout layout, const TensorType& type) {
   return layout == TensorLayout::kPlain || type.rank() < 3;
 }
 
+// Operators see tensors as ONNX has them: what lies with its channels last is
+// copied into plain order.
 absl::StatusOr<NDArray> ReadInput(const OneDnnInput& input,
                                   const NDArray& given) {
   if (!input.type.has_dtype()) return NDArray();
@@ -165,6 +168,8 @@ FloatRange RangeOnTeam(const float* data, int64_t count, int threads) {
   return all;
 }
 
+// At least 1, so that a product of several never hides a large one behind small
+// ones.
 double MagnitudeOf(FloatRange range) {
   return std::max(
       {1.0, std::fabs(double{range.least}), std::fabs(double{range.most})});
@@ -212,6 +217,9 @@ absl::Status Program::CheckTensors(absl::Span<const NDArray> inputs,
   return check(std::nullopt, outputs[0], output_bytes_);
 }
 
+// A NaN counts as an infinity (FloatRange), so one comparison with the ends of
+// the range finds both. Magnitudes of all inputs are multiplied with the number
+// of terms: a sum of products cannot become larger than that.
 bool Program::IsOrdinary(absl::Span<const NDArray> inputs) const {
   if (!guard_.has_value()) return true;
   if (!constants_are_ordinary_) return false;
@@ -229,6 +237,8 @@ bool Program::IsOrdinary(absl::Span<const NDArray> inputs) const {
   return guard_->terms == 0 || magnitude < kMostMagnitude;
 }
 
+// Memories are bound anew for each run, since tensors may lie elsewhere; all
+// else was done when the program was made.
 absl::Status Program::Run(absl::Span<const NDArray> inputs,
                           absl::Span<const NDArray> outputs) const {
   NODEWISE_RETURN_IF_ERROR(CheckTensors(inputs, outputs));
@@ -271,6 +281,7 @@ ProgramBuilder::ProgramBuilder(const Call& call, bool is_dry)
   program.stream_ = dnnl::stream(Engine());
 }
 
+// A dry builder counts values and has no memories.
 Value ProgramBuilder::NewValue(const Desc& desc, void* data, bool is_constant) {
   slots_.push_back({desc, is_constant});
   if (!is_dry_) {
@@ -279,6 +290,7 @@ Value ProgramBuilder::NewValue(const Desc& desc, void* data, bool is_constant) {
   return Value{static_cast<uint32_t>(slots_.size() - 1)};
 }
 
+// A constant needs no binding, since each run has the same data.
 Value ProgramBuilder::Input(size_t i, const Desc& desc) {
   if (const NDArray* const data = call_.constant(i)) {
     return Constant(*data, desc);
@@ -302,6 +314,7 @@ Value ProgramBuilder::Scratch(const Desc& desc) {
                   false);
 }
 
+// It lives in memory of oneDNN's, which the program owns.
 Value ProgramBuilder::List(const std::vector<float>& values) {
   const Value value = Scratch(ListDesc(static_cast<int64_t>(values.size())));
   slots_.back().is_constant = true;
@@ -358,6 +371,7 @@ absl::Status ProgramBuilder::Add(const Planned& planned,
   });
 }
 
+// Most operators are one primitive between their first input and their output.
 absl::Status ProgramBuilder::AddFromInput(const Planned& planned,
                                           const Desc& source,
                                           const Desc& output,
@@ -367,6 +381,8 @@ absl::Status ProgramBuilder::AddFromInput(const Planned& planned,
   return Add(planned, others);
 }
 
+// The first guard is taken as it is; rows stay an exception only if all guards
+// allow it.
 void ProgramBuilder::AddGuard(const Guard& guard) {
   std::optional<Guard>& all = program_->guard_;
   if (!all.has_value()) {
@@ -379,6 +395,7 @@ void ProgramBuilder::AddGuard(const Guard& guard) {
   if (!guard.rows.has_value()) all->rows.reset();
 }
 
+// Constants are looked at once, here, and only their magnitude is kept.
 void ProgramBuilder::GuardInputs() {
   Program& program = *program_;
   for (size_t i = 0; i < call_.num_inputs(); ++i) {
@@ -397,6 +414,8 @@ void ProgramBuilder::GuardInputs() {
   }
 }
 
+// Weights in the order of ONNX are dropped as soon as those in oneDNN's order
+// are there: a kernel holds them once.
 void ProgramBuilder::DropUnread() {
   Program& program = *program_;
   std::set<dnnl_memory_t> read;
@@ -413,6 +432,8 @@ void ProgramBuilder::DropUnread() {
   }
 }
 
+// Those that steps read directly have to be copied, since a run may be given
+// other memory with the same numbers.
 absl::Status ProgramBuilder::DropGivenAgain() {
   Program& program = *program_;
   const auto drop = [&](OneDnnInput& input) -> absl::Status {
@@ -440,12 +461,15 @@ absl::Status ProgramBuilder::DropGivenAgain() {
   return absl::OkStatus();
 }
 
+// "ref" is code for reference, and "simple" that without vectors; both names go
+// on behind that.
 std::string ProgramBuilder::SlowCode() const {
   const std::string& name = program_->implementation_;
   const bool is_slow = name.starts_with("ref") || name.starts_with("simple");
   return is_slow ? name : "";
 }
 
+// Guards are read last, when all steps have added theirs.
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> ProgramBuilder::Finish() {
   Program& program = *program_;
   for (size_t i = 0; i < call_.num_inputs(); ++i) {

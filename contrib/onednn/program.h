@@ -20,7 +20,8 @@ namespace nodewise::onednn {
 
 // A tensor of a program.
 enum class Value : uint32_t {};
-// What a primitive is run with, by oneDNN's numbers: DNNL_ARG_SRC, ...
+// The tensors that a primitive is run with, by oneDNN's numbers: DNNL_ARG_SRC,
+// ...
 using Arguments = std::vector<std::pair<int, Value>>;
 
 // In which range the numbers of a run must be for its results to be those of

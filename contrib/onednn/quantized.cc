@@ -26,6 +26,8 @@ constexpr float kMostQuotient = 1 << 30;
 // Pairs of the largest one leave some room.
 constexpr int kMostWeightOfPairs = 63;
 
+// The instruction sets of oneDNN that have the instructions, by its own
+// account, which an environment variable may lower.
 bool HasVnni() {
   using dnnl::cpu_isa;
   const cpu_isa isa = dnnl::get_effective_cpu_isa();
@@ -44,6 +46,8 @@ struct Slots {
 constexpr Slots kIntegerSlots = {2, 1, 3, false};
 constexpr Slots kQLinearSlots = {2, 3, 5, true};
 
+// One that is not given is 0. A list of several is refused: oneDNN has one for
+// each tensor.
 absl::StatusOr<int32_t> ZeroPoint(const Call& call, size_t i) {
   if (!call.has(i)) return 0;
   NODEWISE_ASSIGN_OR_RETURN(const double zero, OneNumber(call, i));
@@ -64,6 +68,8 @@ absl::Status RequireNoZeroPoint(const Call& call, size_t i) {
   return absl::OkStatus();
 }
 
+// Data of int8 is refused on processors without VNNI, whose instructions take
+// unsigned data.
 absl::Status CheckTypes(const Call& call, const Slots& slots) {
   NODEWISE_RETURN_IF_ERROR(call.RequireNoPostOps());
   const auto refuse = [&](size_t slot, std::string_view expected) {
@@ -137,6 +143,7 @@ absl::StatusOr<Rescale> RescaleOf(const Call& call, int side, double largest) {
 }
 
 // The input in the order that oneDNN has integer kernels for.
+// Data that comes plain is reordered by a step of each run.
 absl::StatusOr<Value> ChannelsLast(ProgramBuilder& program, size_t i,
                                    Desc* desc) {
   const Call& call = program.call();
@@ -146,6 +153,7 @@ absl::StatusOr<Value> ChannelsLast(ProgramBuilder& program, size_t i,
   return program.Reordered(program.Input(i, own), *desc);
 }
 
+// Padding may be negative, which cuts off and adds nothing.
 bool IsPadded(const Dims& pads) {
   return std::any_of(pads.begin(), pads.end(),
                      [](auto pad) { return pad > 0; });
@@ -193,6 +201,7 @@ absl::Status AddIntegerConv(ProgramBuilder& program, const Slots& slots,
       reorder, {{DNNL_ARG_FROM, made}, {DNNL_ARG_TO, program.Output(output)}});
 }
 
+// Weights are [outputs, ...]: those of an output lie one behind the other.
 absl::StatusOr<double> LargestOfConv(const Call& call, size_t b) {
   const auto lines = static_cast<size_t>(call.sizes(b)[0]);
   const int64_t size = call.count(b) / call.sizes(b)[0];
@@ -201,6 +210,7 @@ absl::StatusOr<double> LargestOfConv(const Call& call, size_t b) {
   });
 }
 
+// An output is a column of B; a vector is one column.
 absl::StatusOr<double> LargestOfMatMul(const Call& call, size_t b) {
   const int64_t columns = call.sizes(b).size() < 2 ? 1 : call.sizes(b).back();
   return LargestLine(
@@ -349,6 +359,8 @@ absl::Status AddRescale(ProgramBuilder& program, const Rescale& rescale) {
 
 }  // namespace
 
+// oneDNN multiplies where the operator divides, so scales are turned round.
+// Numbers whose quotient would not fit into 32 bits are left to the guard.
 absl::Status BuildQuantize(ProgramBuilder& program) {
   const Call& call = program.call();
   const auto& op = *call.op().As<ops::QuantizeLinear>();
@@ -370,6 +382,7 @@ absl::Status BuildQuantize(ProgramBuilder& program) {
   return AddRescale(program, rescale);
 }
 
+// The zero point is taken off in float32, which holds all integers of 8 bits.
 absl::Status BuildDequantize(ProgramBuilder& program) {
   const Call& call = program.call();
   const auto& op = *call.op().As<ops::DequantizeLinear>();

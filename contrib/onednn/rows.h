@@ -31,7 +31,8 @@ struct Activation {
 // Returns those whose attributes are all there is to them; none for others.
 std::optional<Activation> FunctionOf(const OpAttrs& op);
 
-// What is fused behind a primitive: the attributes, and the arguments of a run.
+// The operations fused behind a primitive: the attributes, and the arguments of
+// a run.
 struct Fused {
   Attributes attributes;
   Arguments arguments;

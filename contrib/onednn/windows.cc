@@ -18,8 +18,8 @@ namespace {
 // A batch normalization that is computed once, with the weights of the
 // convolution in front of it, instead of in each run.
 
-// What a batch normalization behind a product makes of it: (x - mean) factor +
-// shift, channel by channel.
+// A batch normalization as it changes the product in front of it: (x - mean)
+// factor + shift, channel by channel.
 struct ChannelRules {
   struct Rule {
     double mean;
@@ -114,6 +114,7 @@ absl::Status RefuseSlow(const Planned& planned) {
   return Refuse("oneDNN has only its slow code for it ({})", name);
 }
 
+// One to three spatial sides.
 absl::Status CheckConvRanks(const Call& call, size_t weights) {
   NODEWISE_RETURN_IF_ERROR(call.RequireRank(3, 5));
   if (call.sizes(weights).size() == call.sizes(0).size()) {
@@ -159,6 +160,8 @@ Sizes GroupedSizes(const Sizes& weights, int64_t group) {
 
 }  // namespace
 
+// SAME_* pads depend on the sizes, so the output is calculated again with those
+// that have been found, and compared.
 absl::StatusOr<Sizes> PlaceConv(const Call& call, const ops::ConvAttributes& op,
                                 size_t weights, DataType type, ConvSpec* spec) {
   const Sizes& x = call.sizes(0);
@@ -281,7 +284,7 @@ absl::Status AddConv(ProgramBuilder& program, ConvSpec spec,
   return program.Add(planned, fused.arguments);
 }
 
-// What the operators ask of their tensors; input 1 are the weights.
+// The demands of both operators on their tensors; input 1 are the weights.
 absl::Status CheckConv(const Call& call) {
   return All(call.RequireAllFloat32(), CheckConvRanks(call, 1),
              call.RequirePlain(1));
@@ -334,6 +337,8 @@ absl::Status PlaceSide(const ops::ConvTranspose& op, const Window& window,
 
 }  // namespace
 
+// Weights lie in the order that oneDNN chooses, and are brought there when the
+// kernel is made if they are constant.
 absl::Status BuildConv(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(CheckConv(call));
@@ -345,6 +350,8 @@ absl::Status BuildConv(ProgramBuilder& program) {
                  std::nullopt);
 }
 
+// Pads of the end may follow from the output alone (output_padding), so windows
+// are checked again with them.
 absl::StatusOr<Desc> PlaceConvTranspose(const Call& call, ConvSpec* spec) {
   const auto& op = *call.op().As<ops::ConvTranspose>();
   NODEWISE_ASSIGN_OR_RETURN(const Window window, ReadConvWindow(call, op, 1));
@@ -364,6 +371,8 @@ absl::StatusOr<Desc> PlaceConvTranspose(const Call& call, ConvSpec* spec) {
   return SwappedWeights(call.sizes(1), op.group);
 }
 
+// The batch normalization behind it is folded by output channel, for which the
+// number of groups has to be known.
 absl::Status BuildConvTranspose(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(CheckConv(call));
@@ -379,6 +388,8 @@ Algorithm AverageOf(const ops::AveragePool& op) {
                               : Algorithm::pooling_avg_exclude_padding;
 }
 
+// Padding at the end is as much as the last window needs, which with ceil_mode
+// may be more than the operator says.
 absl::StatusOr<PoolSpec> PlacePool(const Call& call,
                                    const ops::PoolAttributes& op,
                                    Algorithm algorithm, bool* reaches_beyond) {
@@ -448,10 +459,12 @@ absl::Status AddPool(ProgramBuilder& program, PoolSpec spec) {
   return program.Add(planned, fused.arguments);
 }
 
+// oneDNN has a maximum of these types as well.
 bool IsByte(DLDataType dtype) { return dtype == kInt8 || dtype == kUint8; }
 
 }  // namespace
 
+// Integers have no NaN to guard, and nothing can be fused behind them.
 absl::Status BuildMaxPool(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(call.RequireRank(3, 5));
@@ -495,6 +508,7 @@ PoolSpec GlobalPool(const Call& call, Algorithm algorithm) {
   return spec;
 }
 
+// The window is the whole plane, without padding.
 absl::Status BuildGlobalPool(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(
