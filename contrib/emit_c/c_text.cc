@@ -154,21 +154,17 @@ std::string ElementText(const NDArray& tensor, int64_t i) {
   if (dtype == kFloat32) return FloatText(tensor.As<const float>()[i]);
   if (dtype == kFloat64) return DoubleText(tensor.As<const double>()[i]);
   // Anything else is an integer, or is stored as the bits of one.
-  const bool is_signed = dtype.code == kDLInt;
-  const auto text = [&]<typename Signed, typename Unsigned>(Signed, Unsigned) {
-    return is_signed ? StoredText<Signed>(tensor, i)
-                     : StoredText<Unsigned>(tensor, i);
-  };
-  switch (ElementBytes(dtype)) {
-    case 1:
-      return text(int8_t{}, uint8_t{});
-    case 2:
-      return text(int16_t{}, uint16_t{});
-    case 4:
-      return text(int32_t{}, uint32_t{});
-    default:
-      return text(int64_t{}, uint64_t{});
+  const size_t bytes = ElementBytes(dtype);
+  if (dtype.code == kDLInt) {
+    if (bytes == 1) return StoredText<int8_t>(tensor, i);
+    if (bytes == 2) return StoredText<int16_t>(tensor, i);
+    return bytes == 4 ? StoredText<int32_t>(tensor, i)
+                      : StoredText<int64_t>(tensor, i);
   }
+  if (bytes == 1) return StoredText<uint8_t>(tensor, i);
+  if (bytes == 2) return StoredText<uint16_t>(tensor, i);
+  return bytes == 4 ? StoredText<uint32_t>(tensor, i)
+                    : StoredText<uint64_t>(tensor, i);
 }
 
 // C leaves open what a float out of range becomes as an integer, hence the

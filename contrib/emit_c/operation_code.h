@@ -223,22 +223,21 @@ constexpr Row RowOf() {
   return row;
 }
 template <typename... Versions>
-constexpr Row LoopRow(Row::Write write) {
+constexpr Row LoopRow(Row::Write write, bool moves = false,
+                      bool keeps_sizes = false) {
   Row row = RowOf<Versions...>();
   row.write = write;
+  row.moves = moves;
+  row.keeps_sizes = keeps_sizes;
   return row;
 }
 template <typename... Versions>
 constexpr Row MoveRow(Row::Write write) {
-  Row row = LoopRow<Versions...>(write);
-  row.moves = true;
-  return row;
+  return LoopRow<Versions...>(write, true, false);
 }
 template <typename... Versions>
 constexpr Row SizedRow(Row::Write write) {
-  Row row = LoopRow<Versions...>(write);
-  row.keeps_sizes = true;
-  return row;
+  return LoopRow<Versions...>(write, false, true);
 }
 template <typename... Versions>
 constexpr Row ElementRow(Row::Element element) {

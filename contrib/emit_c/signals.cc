@@ -107,14 +107,12 @@ void WriteNearest(OperationCode& operation,
   code.Close(static_cast<int>(parts.size()));
 }
 
-// Tables of the taps of a side. Those with a weight of 0 are left out:
-// infinities there must not become NaN.
-struct TapTables {
-  std::string begin;
-  std::string index;
-  std::string weight;
-};
-TapTables TablesOf(OperationCode& code, const SideTaps& taps) {
+// Weighted sums along a side of [outer, in, inner]. The taps of place o are
+// those from begin[o] to before begin[o + 1]. Those with a weight of 0 are left
+// out: infinities there must not become NaN.
+void SumAlong(OperationCode& operation, const ResizedPart& part, int64_t outer,
+              int64_t inner, const CTensor& from, const CTensor& to) {
+  const SideTaps& taps = *part.taps;
   Sizes begin = {0};
   Sizes index;
   std::vector<double> weight;
@@ -126,23 +124,17 @@ TapTables TablesOf(OperationCode& code, const SideTaps& taps) {
     }
     begin.push_back(static_cast<int64_t>(index.size()));
   }
-  return {code.store().Table(begin), code.store().Table(index),
-          code.store().Table(weight)};
-}
-
-// Weighted sums along part `at` of [outer, in, inner].
-// The taps of place o are those from begin[o] to before begin[o + 1].
-void SumAlong(OperationCode& operation, const ResizedPart& part, int64_t outer,
-              int64_t inner, const CTensor& from, const CTensor& to) {
-  const TapTables tables = TablesOf(operation, *part.taps);
+  const std::string begins = operation.store().Table(begin);
+  const std::string indices = operation.store().Table(index);
+  const std::string weights = operation.store().Table(weight);
   CodeWriter& code = operation.code();
   code.For("n", outer);
   code.For("o", part.out);
   code.For("i", inner);
   code.Line("double sum = 0;");
-  code.Open("for (int64_t t = {0}[o]; t < {0}[o + 1]; ++t)", tables.begin);
-  code.Line("sum += {}[t] * (double){}[(n * {} + {}[t]) * {} + i];",
-            tables.weight, from.name, part.in, tables.index, inner);
+  code.Open("for (int64_t t = {0}[o]; t < {0}[o + 1]; ++t)", begins);
+  code.Line("sum += {}[t] * (double){}[(n * {} + {}[t]) * {} + i];", weights,
+            from.name, part.in, indices, inner);
   code.Close();
   code.Line("{}[(n * {} + o) * {} + i] = {};", to.name, part.out, inner,
             CastText("sum", kFloat64, to.dtype));

@@ -282,14 +282,19 @@ void WriteRows(CodeWriter* code, const Conv& conv, const std::string& image) {
   code->Close(static_cast<int>(plan.sides() - 1) + 1);
 }
 
+// A convolution has the sizes of its kernel from its weights.
+template <typename Class>
+WindowAttributes ConvWindow(const Class& op, const Sizes& w) {
+  return {op.auto_pad, {w.begin() + 2, w.end()},
+          op.strides,  op.dilations,
+          op.pads,     false};
+}
+
 absl::Status WriteConvOf(OperationCode& operation,
                          const ops::ConvAttributes& op, Conv conv) {
-  const Sizes kernel(conv.w.sizes.begin() + 2, conv.w.sizes.end());
   conv.groups = op.group;
   NODEWISE_ASSIGN_OR_RETURN(
-      conv.plan, PlanWindows({op.auto_pad, kernel, op.strides, op.dilations,
-                              op.pads, false},
-                             conv.x, conv.y));
+      conv.plan, PlanWindows(ConvWindow(op, conv.w.sizes), conv.x, conv.y));
   JoinSides(&conv);
   const WindowPlan& plan = conv.plan;
   const int64_t channels = conv.x.sizes[1];
@@ -412,10 +417,14 @@ struct Scattering {
 // what is too much of the whole plane is cut off, and the odd one in front or
 // behind.
 absl::StatusOr<Scattering> PlaceScattering(const ops::ConvTranspose& op,
-                                           Window window, const CTensor& x,
+                                           const CTensor& x, const CTensor& w,
                                            const CTensor& y) {
   Scattering plan;
   plan.input.assign(x.sizes.begin() + 2, x.sizes.end());
+  NODEWISE_ASSIGN_OR_RETURN(plan.window,
+                            ResolveWindow(ConvWindow(op, w.sizes),
+                                          static_cast<int>(plan.input.size())));
+  const Window& window = plan.window;
   for (size_t s = 0; s < plan.input.size(); ++s) {
     NODEWISE_ASSIGN_OR_RETURN(const int64_t full,
                               ReachOf(plan.input[s], window.strides[s],
@@ -431,7 +440,6 @@ absl::StatusOr<Scattering> PlaceScattering(const ops::ConvTranspose& op,
                         : less_before ? total / 2
                                       : total - total / 2);
   }
-  plan.window = std::move(window);
   return plan;
 }
 
@@ -471,16 +479,11 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const CTensor& w = operation.in(1);
   const CTensor& y = operation.out();
-  const Sizes kernel(w.sizes.begin() + 2, w.sizes.end());
-  NODEWISE_ASSIGN_OR_RETURN(Window window,
-                            ResolveWindow({op.auto_pad, kernel, op.strides,
-                                           op.dilations, op.pads, false},
-                                          static_cast<int>(kernel.size())));
   NODEWISE_ASSIGN_OR_RETURN(const Scattering plan,
-                            PlaceScattering(op, std::move(window), x, y));
+                            PlaceScattering(op, x, w, y));
   const int64_t outputs = w.sizes[1];  // Those of a group.
   const int64_t channels = x.sizes[1] / op.group;
-  const int64_t taps = CountIn(kernel);
+  const int64_t taps = CountIn(plan.window.kernel);
   const int64_t full = CountIn(plan.full);
   CodeWriter& code = operation.code();
   const std::string sums = operation.store().Scratch(y.type(), full);

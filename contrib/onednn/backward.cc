@@ -11,7 +11,6 @@
 #include "contrib/onednn/onednn_api.h"
 #include "contrib/onednn/rows.h"
 #include "nodewise/onednn/onednn.h"
-#include "nodewise/onednn/onednn_backward.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/ops/activation.h"
 #include "nodewise/ops/batch_norm.h"

@@ -30,16 +30,18 @@ bool IsTooLarge(const Sizes& sizes) {
 
 // Kernels are made for their sizes. A tensor without elements is left to the
 // operator, which has nothing to calculate.
-absl::StatusOr<Sizes> KnownSizes(const TensorType& type) {
+absl::StatusOr<Sizes> KnownSizes(const std::string& name,
+                                 const TensorType& type) {
   auto sizes = type.sizes();
   if (!sizes.has_value()) {
-    return Refuse("is {}, whose sizes are not all known", ToString(type));
+    return Refuse("{}: is {}, whose sizes are not all known", name,
+                  ToString(type));
   }
   if (IsTooLarge(*sizes)) {
-    return Refuse("is {}, expected {} elements at most", ToString(type),
-                  kMostElements);
+    return Refuse("{}: is {}, expected {} elements at most", name,
+                  ToString(type), kMostElements);
   }
-  if (ProductOf(*sizes) == 0) return Refuse("has no elements");
+  if (ProductOf(*sizes) == 0) return Refuse("{}: has no elements", name);
   return *std::move(sizes);
 }
 
@@ -132,19 +134,17 @@ Desc AnyOrder(const Sizes& sizes, DataType type) {
 absl::Status Call::Append(const OneDnnInput& input) {
   Entry entry{&input, {}, input.layout};
   if (input.type.has_dtype()) {
-    const size_t i = inputs_.size();
-    auto sizes = KnownSizes(input.type);
-    if (!sizes.ok()) return At(fmt::format("input {}", i), sizes.status());
-    entry.sizes = *std::move(sizes);
+    const std::string name = fmt::format("input {}", inputs_.size());
+    NODEWISE_ASSIGN_OR_RETURN(entry.sizes, KnownSizes(name, input.type));
     if (input.constant.defined() && !IsOfType(input.constant, input.type)) {
       return absl::InvalidArgumentError(fmt::format(
-          "input {}: the constant is {}, expected {}", i,
+          "{}: the constant is {}, expected {}", name,
           TypeToString(input.constant.shape(), input.constant.dtype()),
           ToString(input.type)));
     }
     if (input.constant.defined() && input.layout != TensorLayout::kPlain) {
       return absl::InvalidArgumentError(
-          fmt::format("input {}: constants are plain", i));
+          fmt::format("{}: constants are plain", name));
     }
   }
   inputs_.push_back(std::move(entry));
@@ -171,9 +171,8 @@ absl::StatusOr<Call> Call::Read(const OneDnnCall& call) {
       NODEWISE_RETURN_IF_ERROR(read.Append(other));
     }
   }
-  auto sizes = KnownSizes(call.output);
-  if (!sizes.ok()) return At("the output", sizes.status());
-  read.output_sizes_ = *std::move(sizes);
+  NODEWISE_ASSIGN_OR_RETURN(read.output_sizes_,
+                            KnownSizes("the output", call.output));
   read.output_layout_ = call.output_layout;
   read.ChooseLayouts();
   NODEWISE_RETURN_IF_ERROR(CheckByOperator(call));

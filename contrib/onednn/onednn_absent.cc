@@ -1,7 +1,6 @@
 // A build without oneDNN has these functions instead of its kernels.
 
 #include "nodewise/onednn/onednn.h"
-#include "nodewise/onednn/onednn_backward.h"
 
 namespace nodewise {
 namespace {
