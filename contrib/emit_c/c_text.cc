@@ -46,11 +46,7 @@ std::string CommentText(std::string_view text) {
     // marks may be a trigraph, and a backslash may join lines.
     const bool is_safe =
         byte >= ' ' && byte < 127 && c != '*' && c != '?' && c != '\\';
-    if (is_safe) {
-      safe += c;
-    } else {
-      safe += fmt::format("<{:02x}>", byte);
-    }
+    safe += is_safe ? std::string(1, c) : fmt::format("<{:02x}>", byte);
   }
   if (text.size() > kMostCommentBytes) safe += "...";
   return safe;

@@ -14,22 +14,24 @@
 namespace nodewise::emit_c {
 namespace {
 
-// CopyCode() makes one memcpy of it.
-void WriteWhole(OperationCode& code) {
-  const View view = CompactView(code.out().sizes);
-  CopyCode(&code.code(), code.out().sizes, code.in(0).name, view,
-           code.out().name, view);
+// Writes the output, all of it, from the places of input 0 that a view of the
+// output's sides has. Most moves are that: they differ in the view alone.
+absl::Status WriteFrom(OperationCode& code, const Sizes& sizes,
+                       const View& from) {
+  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
+           CompactView(sizes));
+  return absl::OkStatus();
 }
 
-// Elements in the same order, with other sides around them.
+// Elements in the same order, with other sides around them: one memcpy.
 absl::Status WriteReshape(OperationCode& code) {
-  WriteWhole(code);
-  return absl::OkStatus();
+  const Sizes& y = code.out().sizes;
+  return WriteFrom(code, y, CompactView(y));
 }
 
 // Training is refused; the mask is all ones.
 absl::Status WritePassed(OperationCode& code) {
-  WriteWhole(code);
+  NODEWISE_RETURN_IF_ERROR(WriteReshape(code));
   if (code.wants(1)) {
     code.code().Each("i", code.out(1).count(), "{}[i] = 1;", code.out(1).name);
   }
@@ -52,15 +54,6 @@ absl::Status WriteDropout6(OperationCode& code) {
   const auto& op = *code.As<ops::Dropout6>();
   if (!op.is_test && op.ratio != 0) return Refuse("attribute is_test: is 0");
   return WritePassed(code);
-}
-
-// Writes the output, all of it, from the places of input 0 that a view of the
-// output's sides has. Most moves are that: they differ in the view alone.
-absl::Status WriteFrom(OperationCode& code, const Sizes& sizes,
-                       const View& from) {
-  CopyCode(&code.code(), sizes, code.in(0).name, from, code.out().name,
-           CompactView(sizes));
-  return absl::OkStatus();
 }
 
 absl::Status WriteExpand(OperationCode& code) {

@@ -20,13 +20,13 @@ int64_t BytesOf(std::string_view type) {
 }
 
 template <typename ItemText>
-std::string WriteTable(RegionStore* store, std::string_view type, int64_t count,
+std::string WriteTable(RegionStore* store, std::string_view type, size_t count,
                        ItemText item) {
   const std::string name = fmt::format("table{}", store->num_tables++);
   std::string line = fmt::format("static const {} {}[] = {{", type, name);
   // There are no empty tables in C.
   if (count == 0) line += "0";
-  for (int64_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     if (i > 0) line += i % 8 == 0 ? ",\n      " : ", ";
     line += item(i);
   }
@@ -63,29 +63,27 @@ CTensor RegionStore::ScratchTensor(DLDataType dtype, const Sizes& sizes) {
 }
 
 std::string RegionStore::Table(absl::Span<const int64_t> numbers) {
-  return WriteTable(
-      this, "int64_t", static_cast<int64_t>(numbers.size()),
-      [&](int64_t i) { return IntegerText(numbers[static_cast<size_t>(i)]); });
+  return WriteTable(this, "int64_t", numbers.size(),
+                    [&](size_t i) { return IntegerText(numbers[i]); });
 }
 
 // Numbers of tables are written with all their digits, as those in expressions
 // are.
 std::string RegionStore::Table(absl::Span<const double> numbers) {
-  return WriteTable(
-      this, "double", static_cast<int64_t>(numbers.size()),
-      [&](int64_t i) { return DoubleText(numbers[static_cast<size_t>(i)]); });
+  return WriteTable(this, "double", numbers.size(),
+                    [&](size_t i) { return DoubleText(numbers[i]); });
 }
 
 std::string RegionStore::Table(const NDArray& tensor) {
-  return WriteTable(this, CTypeOf(tensor.dtype()), CountIn(tensor.shape()),
-                    [&](int64_t i) {
-                      // Weights are most of a file: what C converts by itself
-                      // needs no cast.
-                      std::string text = ElementText(tensor, i);
-                      constexpr std::string_view kCast = "(float)";
-                      if (text.starts_with(kCast)) text.erase(0, kCast.size());
-                      return text;
-                    });
+  const auto count = static_cast<size_t>(CountIn(tensor.shape()));
+  return WriteTable(this, CTypeOf(tensor.dtype()), count, [&](size_t i) {
+    // Weights are most of a file: numbers that C converts by itself need no
+    // cast.
+    std::string text = ElementText(tensor, static_cast<int64_t>(i));
+    constexpr std::string_view kCast = "(float)";
+    if (text.starts_with(kCast)) text.erase(0, kCast.size());
+    return text;
+  });
 }
 
 // All that is known of values counts, and not constants alone: an input need

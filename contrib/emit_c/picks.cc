@@ -36,27 +36,17 @@ absl::Status WriteGather(OperationCode& operation) {
   return absl::OkStatus();
 }
 
-// Loops over indices of which each replaces one side of its place in `data`:
-// view 0 is the data's without that side, along which `stride` leads, and view
-// 1 that of the indices.
-struct IndexedLoops {
-  LoopNest nest;
-  int64_t stride;
-};
-IndexedLoops LoopsOverIndices(const Sizes& data, const Sizes& indices,
-                              size_t side) {
-  View view = CompactView(data);
-  const int64_t stride = std::exchange(view.strides[side], 0);
-  return {LoopNest(indices, {view, CompactView(indices)}), stride};
-}
-
+// Each index replaces one side of its place in the data, whose view has a
+// stride of 0 there.
 absl::Status WriteGatherElements(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const CTensor& indices = operation.in(1);
   NODEWISE_ASSIGN_OR_RETURN(
       const size_t at,
       SideAt(operation.As<ops::GatherElements>()->axis, x.sizes));
-  const auto [nest, stride] = LoopsOverIndices(x.sizes, indices.sizes, at);
+  View data = CompactView(x.sizes);
+  const int64_t stride = std::exchange(data.strides[at], 0);
+  const LoopNest nest(indices.sizes, {data, CompactView(indices.sizes)});
   CodeWriter& code = operation.code();
   nest.Open(&code);
   WriteIndex(&code, "GatherElements", "index",
@@ -245,7 +235,9 @@ absl::Status WriteScatterElements(OperationCode& operation) {
     }
   }
   WriteCopy(operation);
-  const auto [nest, stride] = LoopsOverIndices(x.sizes, indices.sizes, at);
+  View data = CompactView(x.sizes);
+  const int64_t stride = std::exchange(data.strides[at], 0);
+  const LoopNest nest(indices.sizes, {data, CompactView(indices.sizes)});
   if (nest.is_empty()) return absl::OkStatus();
   CodeWriter& code = operation.code();
   // One element has no loop that its variables could stand in.

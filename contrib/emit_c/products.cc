@@ -270,7 +270,7 @@ absl::Status WriteQLinearMatMul(OperationCode& code) {
                             ScaleOfLine(code, 1, "i", rows, items));
   NODEWISE_ASSIGN_OR_RETURN(const std::string right,
                             ScaleOfLine(code, 4, "j", columns, items));
-  const CTensor sums = IntegerSums(code);
+  const CTensor sums = code.store().ScratchTensor(kInt32, code.out().sizes);
   NODEWISE_RETURN_IF_ERROR(
       WriteIntegerProduct(code, kQLinearProductSlots, sums));
   CodeWriter& writer = code.code();

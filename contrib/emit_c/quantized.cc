@@ -27,10 +27,6 @@ CTensor CentredCopy(OperationCode& code, size_t slot, size_t zero_slot,
   return copy;
 }
 
-CTensor IntegerSums(OperationCode& code) {
-  return code.store().ScratchTensor(kInt32, code.out().sizes);
-}
-
 absl::Status RequireOneScale(const OperationCode& code) {
   for (const size_t i : {6, 7}) {
     if (code.in(i).count() == 1) continue;

@@ -26,9 +26,6 @@ inline constexpr ProductSlots kQLinearProductSlots = {0, 2, 3, 5};
 CTensor CentredCopy(OperationCode& code, size_t slot, size_t zero_slot,
                     const View& zero_view);
 
-// Returns memory for the sums of the output's elements, in 32 bits.
-CTensor IntegerSums(OperationCode& code);
-
 // Refuses scales and zero points of QLinearConv's or QLinearMatMul's output
 // that are not one number, since the reference does.
 absl::Status RequireOneScale(const OperationCode& code);

@@ -274,11 +274,7 @@ Lines LinesOf(const Sizes& sizes, int64_t axis, bool takes_rest) {
   return {CountIn(all.first(side)), CountIn(all.subspan(side)), 1};
 }
 
-// Opens loops over all lines, in which `name` is where that of a tensor begins.
-void OpenLines(CodeWriter* code, const Lines& lines) {
-  code->For("o", lines.outer);
-  code->For("i", lines.inner);
-}
+// Declares where the line of a tensor begins, inside loops over "o" and "i".
 void PointAtLine(CodeWriter* code, const Lines& lines, std::string_view name,
                  const CTensor& tensor, std::string_view constness) {
   code->Line("{}{}* {} = {} + o * {} + i;", constness, tensor.type(), name,
@@ -299,7 +295,8 @@ absl::Status WriteSoftmax(OperationCode& operation) {
   CodeWriter& code = operation.code();
   const std::string row = operation.store().Scratch("double", lines.size);
   const std::string at = Place(lines);
-  OpenLines(&code, lines);
+  code.For("o", lines.outer);
+  code.For("i", lines.inner);
   PointAtLine(&code, lines, "x", operation.in(0), "const ");
   PointAtLine(&code, lines, "y", y, "");
   code.Line("double peak = -INFINITY;");
@@ -328,7 +325,8 @@ absl::Status WriteArg(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const Lines lines = LinesOf(x.sizes, op.axis, false);
   CodeWriter& code = operation.code();
-  OpenLines(&code, lines);
+  code.For("o", lines.outer);
+  code.For("i", lines.inner);
   PointAtLine(&code, lines, "x", x, "const ");
   code.Line("int64_t best = 0;");
   code.For("j", lines.size);

@@ -270,19 +270,15 @@ constexpr int64_t kMostLength = 4096;
 
 // Fourier transforms, sum by sum: what is emitted is read and checked, and
 // longer transforms are left to others.
-struct Transform {
-  std::optional<int64_t> axis;
-  bool inverse = false;
-  bool onesided = false;
-};
-
-absl::Status WriteTransform(OperationCode& operation, const Transform& op) {
+absl::Status WriteTransform(OperationCode& operation,
+                            std::optional<int64_t> axis, bool is_inverse,
+                            bool is_onesided) {
   const CTensor& x = operation.in(0);
   const CTensor& y = operation.out();
-  if (!op.axis.has_value()) return Refuse("its axis is not constant");
-  NODEWISE_ASSIGN_OR_RETURN(const size_t at, SideAt(*op.axis, x.sizes));
+  if (!axis.has_value()) return Refuse("its axis is not constant");
+  NODEWISE_ASSIGN_OR_RETURN(const size_t at, SideAt(*axis, x.sizes));
   const Lines lines = LinesAlong(x.sizes, at);
-  const bool is_real_inverse = op.inverse && op.onesided;
+  const bool is_real_inverse = is_inverse && is_onesided;
   int64_t length = is_real_inverse ? 2 * (lines.size - 1) : lines.size;
   if (operation.has(1)) {
     const auto told = operation.Ints(1);
@@ -306,7 +302,7 @@ absl::Status WriteTransform(OperationCode& operation, const Transform& op) {
   code.Line(
       "const double angle = {}6.283185307179586 * "
       "(double)(k * n % {}) / {}.0;",
-      op.inverse ? "" : "-", length, length);
+      is_inverse ? "" : "-", length, length);
   code.Line("const double a = from[0], c = cos(angle), s = sin(angle);");
   code.Line("const double b = {};", parts == 2 ? "from[1]" : "0.0");
   if (is_real_inverse) {
@@ -323,7 +319,7 @@ absl::Status WriteTransform(OperationCode& operation, const Transform& op) {
   code.Close();
   code.Line("{0}* const to = {1} + ((o * {2} + k) * {3} + i) * {4};", y.type(),
             y.name, y.sizes[at], lanes, made);
-  const std::string scale = op.inverse ? fmt::format(" / {}.0", length) : "";
+  const std::string scale = is_inverse ? fmt::format(" / {}.0", length) : "";
   code.Line("to[0] = ({})(re{});", y.type(), scale);
   code.Line(made == 2 ? fmt::format("to[1] = ({})(im{});", y.type(), scale)
                       : "(void)im;");
@@ -333,20 +329,19 @@ absl::Status WriteTransform(OperationCode& operation, const Transform& op) {
 
 absl::Status WriteDft17(OperationCode& code) {
   const auto& op = *code.As<ops::DFT17>();
-  return WriteTransform(code, {op.axis, op.inverse, op.onesided});
+  return WriteTransform(code, op.axis, op.inverse, op.onesided);
 }
 
 // The axis became an input in opset 20, the last side but that of the parts by
 // default.
 absl::Status WriteDft(OperationCode& code) {
   const auto& op = *code.As<ops::DFT>();
-  Transform transform{-2, op.inverse, op.onesided};
+  std::optional<int64_t> axis = -2;
   if (code.has(2)) {
     const auto told = code.Ints(2);
-    transform.axis.reset();
-    if (told.has_value()) transform.axis = (*told)[0];
+    axis = told.has_value() ? std::optional((*told)[0]) : std::nullopt;
   }
-  return WriteTransform(code, transform);
+  return WriteTransform(code, axis, op.inverse, op.onesided);
 }
 
 constexpr Row kSignalRows[] = {

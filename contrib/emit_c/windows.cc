@@ -379,7 +379,7 @@ absl::Status CheckScales(const OperationCode& code) {
 // scaled.
 absl::Status WriteQLinearConv(OperationCode& code) {
   NODEWISE_RETURN_IF_ERROR(CheckScales(code));
-  const CTensor sums = IntegerSums(code);
+  const CTensor sums = code.store().ScratchTensor(kInt32, code.out().sizes);
   NODEWISE_RETURN_IF_ERROR(WriteIntegerConv(code, *code.As<ops::QLinearConv>(),
                                             kQLinearProductSlots, sums));
   const int64_t channels = sums.sizes[1];
