@@ -137,6 +137,20 @@ NW_SHARED static int nw_arguments(const char* function, const TVMValue* args,
 
 // Functions that the code of operations calls, with an empty line in front of
 // each function and none inside. Those that others call stand in front of them.
+//
+// Floats of 16 bits are converted by their bits. The exponent of a half is
+// biased by 15 and that of a float by 127, so 112 is added (0x38000000 is 112
+// << 23); halves below 2^-14 are multiples of 2^-24, and an exponent of 31
+// stands for infinity and NaN. On the way back from a double, whose bias is
+// 1023, 1008 is taken off the exponent and 42 bits of the fraction are cut off;
+// half of the last place, less one, plus the last bit that stays is added
+// before, so that ties go to even. 65520 is the first number that is rounded to
+// infinity. A bfloat has the exponent of a float and loses 45 bits, hence 896
+// and its limit; below 2^-126 it is a multiple of 2^-133.
+//
+// Dots have several sums, since C keeps the order of a sum of floats and
+// compilers could not make vectors of a single one: eight floats or four
+// doubles are 32 bytes.
 constexpr std::string_view kHelpers = R"c(
 static float nw_from_half(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
