@@ -59,9 +59,7 @@ std::string SymbolOf(std::string_view text) {
   constexpr std::string_view kPrefix = "nodewise_";
   constexpr size_t kMostBytes = 200;
   std::string symbol(kPrefix);
-  if (text.substr(0, kPrefix.size()) == kPrefix) {
-    text.remove_prefix(kPrefix.size());
-  }
+  if (text.starts_with(kPrefix)) text.remove_prefix(kPrefix.size());
   for (const char c : text.substr(0, kMostBytes)) {
     const auto byte = static_cast<unsigned char>(c);
     symbol += byte < 128 && std::isalnum(byte) != 0 ? c : '_';

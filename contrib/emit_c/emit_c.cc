@@ -67,14 +67,13 @@ absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId id,
 
 // Returns the operations of a region, as a comment.
 std::string CoveredBy(const Region& region) {
-  std::vector<std::string> names;
   const Network& network = region.network;
-  for (const OperationId id : network.order()) {
+  const auto append = [&](std::string* text, OperationId id) {
     const Operation& operation = network.operation(id);
-    names.push_back(
-        CommentText(fmt::format("{} ({})", operation.name, operation.kind())));
-  }
-  return absl::StrJoin(names, ",\n *   ");
+    *text +=
+        CommentText(fmt::format("{} ({})", operation.name, operation.kind()));
+  };
+  return absl::StrJoin(network.order(), ",\n *   ", append);
 }
 
 // All tensors are "restrict", so that compilers may keep elements in registers

@@ -112,7 +112,6 @@ absl::Status WriteShape(OperationCode& code) {
   int64_t first = op.start < 0 ? op.start + rank : op.start;
   first = std::clamp<int64_t>(first, 0, rank);
   const Sizes part(x.begin() + first, x.begin() + first + code.out().count());
-  if (part.empty()) return absl::OkStatus();
   return WriteFilled(code, code.store().Table(part) + "[i]");
 }
 

@@ -197,17 +197,14 @@ absl::Status WritePlainFold(OperationCode& code) {
 // elements would divide by 0, and of floats gives NaN, as it should.
 absl::Status WriteReduceMean(OperationCode& code) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken, TakenSides(code));
+  if (code.in(0).dtype == kUint64) return Refuse("is of type uint64");
   const int64_t count = CountTaken(code.in(0).sizes, is_taken);
-  if (!TakesFloats(code) && code.in(0).dtype == kUint64) {
-    return Refuse("is of type uint64");
+  if (TakesFloats(code)) {
+    return WriteFold(
+        code, {"double", "0", "r += x;", "r / " + CountText(count)}, is_taken);
   }
-  const std::string divisor =
-      TakesFloats(code) ? CountText(count)
-                        : fmt::format("{}", std::max<int64_t>(count, 1));
-  return WriteFold(code,
-                   {TakesFloats(code) ? "double" : "int64_t", "0", "r += x;",
-                    "r / " + divisor},
-                   is_taken);
+  const std::string end = fmt::format("r / {}", std::max<int64_t>(count, 1));
+  return WriteFold(code, {"int64_t", "0", "r += x;", end}, is_taken);
 }
 
 // The absolute value of the smallest integer does not fit into its type, so it

@@ -67,9 +67,7 @@ class PieceReader {
 // parameters. A float or a number with a suffix has its type in its text, which
 // a parameter would lose.
 bool IsWholeNumber(std::string_view piece) {
-  return std::all_of(piece.begin(), piece.end(), [](char c) {
-    return std::isdigit(static_cast<unsigned char>(c)) != 0;
-  });
+  return piece.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 // Texts that differ in numbers alone, and these numbers by text.
