@@ -116,10 +116,9 @@ std::string TypesText(const RegionCode& code) {
 // The code of a node's loops, or of those of several nodes.
 std::string LoopsFunctionText(const SharedLoops::Function& loops,
                               const std::string& symbol, bool is_shared) {
-  std::string parameters = loops.parameters;
-  if (loops.takes_numbers) parameters += ", const int64_t* numbers";
-  return fmt::format("{}static int {}_loops({}) {{\n{}  return 0;\n}}\n",
-                     is_shared ? "NW_SHARED " : "", symbol, parameters,
+  return fmt::format("{}static int {}_loops({}{}) {{\n{}  return 0;\n}}\n",
+                     is_shared ? "NW_SHARED " : "", symbol, loops.parameters,
+                     loops.takes_numbers ? ", const int64_t* numbers" : "",
                      loops.body);
 }
 

@@ -22,9 +22,7 @@ namespace {
 // if its sides go with the last ones.
 std::optional<int64_t> AxisOf(const Row& row, const Operation& operation) {
   // Below opset 7 the slope is one number, or one for each channel.
-  const bool is_old_prelu =
-      operation.attrs.As<ops::PRelu>() != nullptr && operation.def().since < 7;
-  if (is_old_prelu) return 1;
+  if (operation.attrs.As<ops::PRelu>() && operation.def().since < 7) return 1;
   const ops::AxisBroadcast* const old = row.axis(operation.attrs);
   return old != nullptr && old->broadcast ? old->axis : std::nullopt;
 }
@@ -420,12 +418,6 @@ std::string WithDefinitions(const RegionStore& store, const std::string& code) {
   return definitions.TakeText() + code;
 }
 
-// A type without known sizes has no tensor that code could be written for; what
-// reads it is refused (untyped_).
-CTensor TensorOf(std::string name, const TensorType& type) {
-  return {std::move(name), type.dtype, type.sizes().value_or(Sizes())};
-}
-
 }  // namespace
 
 // Every operation that is refused is named, and not the first alone, so that a
@@ -448,13 +440,14 @@ RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals) {
   RegionCode made;
   for (const ValueId id : region.network.inputs()) {
     const TensorType& type = region.network.value(id).type;
-    made.inputs.push_back(
-        TensorOf(fmt::format("in{}", made.inputs.size()), type));
+    made.inputs.push_back({fmt::format("in{}", made.inputs.size()), type.dtype,
+                           type.sizes().value_or(Sizes())});
     writer.AddTensor(id, made.inputs.back(), type.is_static());
   }
   for (size_t i = 0; i < region.network.outputs().size(); ++i) {
     const TensorType& type = region.outputs[i];
-    made.outputs.push_back(TensorOf(fmt::format("out{}", i), type));
+    made.outputs.push_back(
+        {fmt::format("out{}", i), type.dtype, type.sizes().value_or(Sizes())});
     writer.AddTensor(region.network.outputs()[i], made.outputs.back(),
                      type.is_static());
   }

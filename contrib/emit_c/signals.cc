@@ -205,11 +205,8 @@ absl::Status WriteResized(OperationCode& code, bool is_nearest,
   const bool has_outside =
       std::any_of(taps.begin(), taps.end(),
                   [](const auto& side) { return !side.is_outside.empty(); });
-  if (is_nearest && !has_outside) {
-    WriteNearest(code, parts);
-  } else {
-    WriteSums(code, parts, outside);
-  }
+  is_nearest && !has_outside ? WriteNearest(code, parts)
+                             : WriteSums(code, parts, outside);
   return absl::OkStatus();
 }
 
