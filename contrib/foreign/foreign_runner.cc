@@ -5,19 +5,215 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "contrib/foreign/foreign_folder.h"
-#include "contrib/foreign/foreign_model.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "contrib/foreign/foreign_protocol.h"
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_process.h"
-#include "nodewise/graph/graph_executor.h"
+#include "nodewise/graph/named_outputs.h"
+#include "nodewise/ir/network.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/onnx/user_model.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/machine.h"
+#include "nodewise/runner/runner.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
+// A model for a foreign runtime: a network with more outputs than it had, and
+// with inputs in place of what is patched. It is the file that the network was
+// read from, with no more changed than that, as far as the file has the values;
+// else it is written from the network.
+class ForeignModel {
+ public:
+  // Takes the place of values by patches. `file` may be null, and must outlive
+  // the object. Fails with kNotFound for a patch that names nothing, and with
+  // kInvalidArgument for one that does not fit, is for a constant or is given
+  // twice.
+  static absl::StatusOr<ForeignModel> Create(
+      const Network& network, const UserModel* file,
+      const std::vector<TensorPatch>& patches);
+
+  // Returns the file that the model is, or null for one that is written anew.
+  const UserModel* file() const { return file_; }
+
+  // The values that are patched, as what they are now. Among them may be
+  // inputs and outputs of the network.
+  const std::vector<NamedTensor>& patched() const { return patched_; }
+  const NDArray* FindPatched(const std::string& value) const;
+  // The inputs that the model has, of these and the patched ones.
+  std::vector<NamedTensor> InputsOf(absl::Span<const NamedTensor> given) const;
+
+  // Returns what can be asked for of these values, in their order, each once:
+  // not what is an input, or patched, or not in the file.
+  std::vector<AskedTensor> Ask(absl::Span<const std::string> values) const;
+  // Returns the bytes of a model with these outputs, and of the file with its
+  // own, too. Fails as ExportOnnx() and UserModel::With().
+  absl::StatusOr<std::string> Write(absl::Span<const AskedTensor> outputs);
+  // Returns the bytes of a model that ends at these outputs. Fails as
+  // ExportOnnx() and UserModel::EndingAt().
+  absl::StatusOr<std::string> WriteEndingAt(
+      absl::Span<const AskedTensor> outputs) const;
+
+ private:
+  ForeignModel(const Network& network, const UserModel* file)
+      : network_(network), file_(file) {}
+  absl::Status Apply(const TensorPatch& patch);
+  static absl::Status SetOutputs(absl::Span<const AskedTensor> outputs,
+                                 Network* network);
+
+  Network network_;
+  const UserModel* file_;
+  std::vector<NamedTensor> patched_;
+  std::vector<UserModel::Value> given_;  // Patched values that operations make.
+};
+
+namespace {
+
+std::vector<UserModel::Value> ValuesOf(absl::Span<const AskedTensor> asked) {
+  std::vector<UserModel::Value> values;
+  for (const AskedTensor& each : asked) {
+    values.push_back({each.name, each.type});
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<std::string> ObservableValues(const Network& network) {
+  const std::set<ValueId> outputs(network.outputs().begin(),
+                                  network.outputs().end());
+  std::vector<std::string> names;
+  for (const OperationId operation : network.order()) {
+    for (const ValueId id : network.operation(operation).outputs) {
+      if (id == kNoValue || outputs.contains(id)) continue;
+      const NetworkValue& value = network.value(id);
+      // A model cannot have an output of a type that is not known. A value
+      // without readers is often an optional output that runtimes leave
+      // unfilled.
+      if (value.type.has_dtype() && !value.uses.empty()) {
+        names.push_back(value.name);
+      }
+    }
+  }
+  return names;
+}
+
+absl::StatusOr<ForeignModel> ForeignModel::Create(
+    const Network& network, const UserModel* file,
+    const std::vector<TensorPatch>& patches) {
+  ForeignModel model(network, file);
+  for (const TensorPatch& patch : patches) {
+    NODEWISE_RETURN_IF_ERROR(At(patch.where, model.Apply(patch)));
+  }
+  // A value inside a function cannot be replaced from outside.
+  for (const UserModel::Value& value : model.given_) {
+    if (file != nullptr && !file->Makes(value.name)) model.file_ = nullptr;
+  }
+  return model;
+}
+
+absl::Status ForeignModel::Apply(const TensorPatch& patch) {
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId id, network_.FindValue(patch.entry));
+  const NetworkValue value = network_.value(id);
+  if (FindPatched(patch.entry) != nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: value {}: is given twice, expected once", patch.from,
+                    patch.entry));
+  }
+  if (value.kind == NetworkValue::Kind::kConstant) {
+    return absl::InvalidArgumentError(fmt::format(
+        "value {}: is a constant, expected an input or what an operation makes",
+        value.name));
+  }
+  const TensorType type = TensorType::Of(*patch.tensor);
+  if (!AreCompatible(type, value.type)) {
+    return absl::InvalidArgumentError(
+        fmt::format("value {}: is {}, expected {}", value.name, ToString(type),
+                    ToString(value.type)));
+  }
+  patched_.push_back({value.name, patch.tensor});
+  if (value.kind == NetworkValue::Kind::kInput) return absl::OkStatus();
+  given_.push_back({value.name, type});
+  std::string free = value.name + "_before";
+  while (network_.HasValue(free)) free += '_';
+  NODEWISE_RETURN_IF_ERROR(network_.Rename(id, std::move(free)));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId input,
+                            network_.AddInput(value.name, type));
+  const ValueId from[] = {id};
+  const ValueId to[] = {input};
+  return network_.ReplaceUses(from, to);
+}
+
+const NDArray* ForeignModel::FindPatched(const std::string& value) const {
+  for (const NamedTensor& patched : patched_) {
+    if (patched.name == value) return &patched.tensor;
+  }
+  return nullptr;
+}
+
+std::vector<NamedTensor> ForeignModel::InputsOf(
+    absl::Span<const NamedTensor> given) const {
+  std::vector<NamedTensor> inputs;
+  for (const ValueId id : network_.inputs()) {
+    const std::string& name = network_.value(id).name;
+    const NDArray* tensor = FindPatched(name);
+    for (const NamedTensor& input : given) {
+      if (tensor == nullptr && input.name == name) tensor = &input.tensor;
+    }
+    if (tensor != nullptr) inputs.push_back({name, *tensor});
+  }
+  return inputs;
+}
+
+std::vector<AskedTensor> ForeignModel::Ask(
+    absl::Span<const std::string> values) const {
+  std::vector<AskedTensor> asked;
+  std::set<std::string> taken;
+  for (const std::string& name : values) {
+    const auto id = network_.FindValue(name);
+    if (!id.ok() || !taken.insert(name).second) continue;
+    const NetworkValue& value = network_.value(*id);
+    const bool is_there = file_ == nullptr || file_->Makes(name);
+    if (value.kind != NetworkValue::Kind::kInput && is_there) {
+      asked.push_back({name, value.type});
+    }
+  }
+  return asked;
+}
+
+absl::Status ForeignModel::SetOutputs(absl::Span<const AskedTensor> outputs,
+                                      Network* network) {
+  std::vector<ValueId> ids;
+  for (const AskedTensor& output : outputs) {
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId id,
+                              network->FindValue(output.name));
+    ids.push_back(id);
+  }
+  return network->SetOutputs(std::move(ids));
+}
+
+absl::StatusOr<std::string> ForeignModel::Write(
+    absl::Span<const AskedTensor> outputs) {
+  if (file_ != nullptr) return file_->With(ValuesOf(outputs), given_);
+  NODEWISE_RETURN_IF_ERROR(SetOutputs(outputs, &network_));
+  return ExportOnnx(network_);
+}
+
+absl::StatusOr<std::string> ForeignModel::WriteEndingAt(
+    absl::Span<const AskedTensor> outputs) const {
+  if (file_ != nullptr) return file_->EndingAt(ValuesOf(outputs), given_);
+  Network part = network_;
+  NODEWISE_RETURN_IF_ERROR(SetOutputs(outputs, &part));
+  part.RemoveUnused();
+  return ExportOnnx(part);
+}
+
 namespace {
 
 // What a program may leave beside the tensors that it was asked for.
@@ -550,6 +746,155 @@ std::shared_ptr<const NetworkProgram> ProgramOf(ForeignTarget target) {
     return MakeRunnerOf(std::move(asked), std::move(file));
   };
   return std::make_shared<const NetworkProgram>(std::move(program));
+}
+
+namespace {
+
+// A case as the program is asked about it.
+struct AskedCase {
+  std::vector<NamedTensor> inputs;
+  std::vector<std::string> values;  // By output of the network.
+  std::vector<AskedTensor> asked;   // Each once, and no inputs.
+  std::string model;                // The path of its file.
+};
+
+absl::StatusOr<AskedCase> Ask(const ForeignCase& each, ForeignModel* model) {
+  const Network& network = *each.network;
+  AskedCase asked;
+  if (each.inputs.size() != network.inputs().size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("a case has {} inputs, expected {}", each.inputs.size(),
+                    network.inputs().size()));
+  }
+  for (size_t i = 0; i < each.inputs.size(); ++i) {
+    asked.inputs.push_back(
+        {network.value(network.inputs()[i]).name, each.inputs[i]});
+  }
+  for (const ValueId id : network.outputs()) {
+    asked.values.push_back(network.value(id).name);
+  }
+  asked.asked = model->Ask(asked.values);
+  return asked;
+}
+
+// All cases, with the files of their models.
+absl::StatusOr<std::vector<AskedCase>> AskAll(
+    absl::Span<const ForeignCase> cases, const ForeignFolder& folder) {
+  std::vector<AskedCase> all;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        ForeignModel model,
+        ForeignModel::Create(*cases[i].network, nullptr, {}));
+    NODEWISE_ASSIGN_OR_RETURN(AskedCase asked, Ask(cases[i], &model));
+    if (i > 0 && cases[i].network == cases[i - 1].network) {
+      asked.model = all.back().model;
+    } else {
+      NODEWISE_ASSIGN_OR_RETURN(const std::string bytes,
+                                model.Write(asked.asked));
+      NODEWISE_ASSIGN_OR_RETURN(asked.model,
+                                folder.Write(fmt::format("model_{}.onnx", i),
+                                             bytes.data(), bytes.size()));
+    }
+    all.push_back(std::move(asked));
+  }
+  return all;
+}
+
+absl::Status Start(const ForeignCommand& command, const ForeignLimits& limits,
+                   const std::string& request, const ForeignFolder& folder,
+                   size_t tensors) {
+  ForeignProcess process;
+  process.name = command.name;
+  process.arguments = command.arguments;
+  process.arguments.push_back(request);
+  process.time_limit_ms = limits.time_ms;
+  process.most_printed_bytes = limits.printed_bytes;
+  process.most_file_bytes = limits.answer_bytes;
+  process.folder = folder.outputs_path();
+  process.most_folder_bytes = limits.answer_bytes;
+  process.most_folder_files = tensors + kSpareForeignFiles;
+  return RunForeignProcess(process);
+}
+
+// Returns the outputs of a network in their order.
+absl::StatusOr<std::vector<NDArray>> OutputsOf(
+    const AskedCase& asked, const std::vector<AnsweredTensor>& answered,
+    const ForeignFolder& folder) {
+  std::vector<NamedTensor> made = asked.inputs;
+  for (size_t i = 0; i < answered.size(); ++i) {
+    const std::string& name = asked.asked[i].name;
+    const AnsweredTensor& said = answered[i];
+    if (!said.why_absent.empty()) {
+      return absl::UnavailableError(fmt::format(
+          "has not handed out output {}: {}", name, said.why_absent));
+    }
+    auto tensor = folder.ReadOutput(said.file, said.shape, said.dtype);
+    if (!tensor.ok()) return At("tensor " + name, tensor.status());
+    made.push_back({name, *std::move(tensor)});
+  }
+  std::vector<NDArray> outputs;
+  for (const std::string& name : asked.values) {
+    const auto found = std::find_if(
+        made.begin(), made.end(),
+        [&](const NamedTensor& each) { return each.name == name; });
+    // Two outputs may be one value, so each gets a copy of its own.
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
+                              found->tensor.CopyToHost());
+  }
+  return outputs;
+}
+
+absl::StatusOr<bool> AskWhetherItTakesCases(const ForeignCommand& command,
+                                            const ForeignLimits& limits,
+                                            const ForeignCase& one) {
+  NODEWISE_ASSIGN_OR_RETURN(const ForeignFolder folder,
+                            ForeignFolder::Create());
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<AskedCase> asked,
+                            AskAll({&one, 1}, folder));
+  const ForeignRequest request{asked[0].model, asked[0].inputs, asked[0].asked};
+  NODEWISE_ASSIGN_OR_RETURN(const std::string path,
+                            WriteRequest(request, folder));
+  NODEWISE_RETURN_IF_ERROR(
+      Start(command, limits, path, folder, asked[0].asked.size()));
+  NODEWISE_ASSIGN_OR_RETURN(const ForeignAnswer answer,
+                            ReadAnswer(folder, request, limits.answer_bytes));
+  return answer.takes_cases;
+}
+
+}  // namespace
+
+bool TakesForeignCases(const ForeignCommand& command,
+                       const ForeignLimits& limits, const ForeignCase& one) {
+  return AskWhetherItTakesCases(command, limits, one).value_or(false);
+}
+
+absl::StatusOr<std::vector<absl::StatusOr<std::vector<NDArray>>>>
+RunForeignCases(const ForeignCommand& command, const ForeignLimits& limits,
+                absl::Span<const ForeignCase> cases) {
+  NODEWISE_ASSIGN_OR_RETURN(const ForeignFolder folder,
+                            ForeignFolder::Create());
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<AskedCase> asked,
+                            AskAll(cases, folder));
+  std::vector<ForeignRequest> requests;
+  size_t tensors = 0;
+  for (const AskedCase& each : asked) {
+    requests.push_back({each.model, each.inputs, each.asked});
+    tensors += each.asked.size();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::string path,
+                            WriteCases(requests, folder));
+  NODEWISE_RETURN_IF_ERROR(Start(command, limits, path, folder, tensors));
+  auto answer = ReadCases(folder, requests, limits.answer_bytes);
+  if (!answer.ok()) return At(command.name, answer.status());
+  std::vector<absl::StatusOr<std::vector<NDArray>>> results;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    auto outputs = (*answer)[i].ok()
+                       ? OutputsOf(asked[i], *(*answer)[i], folder)
+                       : (*answer)[i].status();
+    if (!outputs.ok()) outputs = At(command.name, outputs.status());
+    results.push_back(std::move(outputs));
+  }
+  return results;
 }
 
 }  // namespace nodewise

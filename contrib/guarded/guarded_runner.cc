@@ -15,7 +15,7 @@
 #include "nodewise/process/piped_child.h"
 #include "nodewise/process/process_state.h"
 #include "nodewise/runner/debug_runner.h"
-#include "nodewise/runner/node_failure.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"

@@ -1,17 +1,93 @@
 #include "nodewise/lower/lower.h"
 
+#include <algorithm>
+#include <cctype>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
-#include "contrib/lower/function_names.h"
 #include "fmt/format.h"
-#include "nodewise/graph/graph_json.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/ir/network_text.h"
 #include "nodewise/lower/lowering_plan.h"
+#include "nodewise/lower/region.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
+// Gives regions the names of functions: `nodewise_conv_add_relu`, made of the
+// kinds of their operations. Regions that compute the same thing with tensors
+// of the same types share a name; others get a number behind it.
+class FunctionNames {
+ public:
+  std::string NameOf(const Region& region);
+
+ private:
+  std::unordered_map<std::string, std::string> names_;  // By content.
+  std::unordered_map<std::string, int> uses_;           // By kinds.
+};
+
+namespace {
+
+// More kinds make a name that no table has room for.
+constexpr size_t kMostKinds = 6;
+
+// Kinds are words of ONNX or of a model, in which there may be anything.
+std::string WordOf(std::string_view kind) {
+  std::string word;
+  for (const char c : kind) {
+    const auto byte = static_cast<unsigned char>(c);
+    word += std::isalnum(byte) != 0 && byte < 128
+                ? static_cast<char>(std::tolower(byte))
+                : '_';
+  }
+  return word;
+}
+
+std::string KindsOf(const Region& region) {
+  std::string kinds = "nodewise";
+  size_t count = 0;
+  const std::vector<OperationId> operations = SourceOperations(region);
+  for (const OperationId id : operations) {
+    if (count++ == kMostKinds) break;
+    kinds += '_' + WordOf(region.network.operation(id).kind());
+  }
+  const size_t more = operations.size() - std::min(count, kMostKinds);
+  return more == 0 ? kinds : fmt::format("{}_and_{}", kinds, more);
+}
+
+// The region's text without the names in it.
+std::string ContentOf(const Region& region) {
+  NetworkData data = region.network.data();
+  data.name.clear();
+  for (auto& value : data.values) {
+    if (value.has_value()) value->name.clear();
+  }
+  for (auto& operation : data.operations) {
+    if (operation.has_value()) operation->name.clear();
+  }
+  std::string content = NetworkToText(data);
+  for (const TensorType& type : region.outputs) content += ToString(type);
+  for (const bool is_constant : region.is_constant) {
+    content += is_constant ? 'c' : 'x';
+  }
+  return content;
+}
+
+}  // namespace
+
+std::string FunctionNames::NameOf(const Region& region) {
+  std::string& name = names_[ContentOf(region)];
+  if (name.empty()) {
+    const std::string kinds = KindsOf(region);
+    const int use = uses_[kinds]++;
+    name = use == 0 ? kinds : fmt::format("{}_{}", kinds, use);
+  }
+  return name;
+}
+
 namespace {
 
 // Puts a graph together, node by node.

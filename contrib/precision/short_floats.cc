@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "contrib/precision/constants.h"
 #include "contrib/precision/network_copy.h"
 #include "contrib/precision/precision_plan.h"
-#include "contrib/precision/type_trial.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"

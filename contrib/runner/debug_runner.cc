@@ -2,23 +2,165 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "contrib/runner/graph_patches.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/ndarray/tensor_stats.h"
-#include "nodewise/runner/debug_target.h"
-#include "nodewise/runner/graph_runner.h"
-#include "nodewise/support/machine.h"
+#include "nodewise/process/isolation.h"
+#include "nodewise/runner/graph_target.h"
+#include "nodewise/runner/runner.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_observer.h"
 
 namespace nodewise {
+namespace {
+
+// The time limit of one whole plain run.
+constexpr int64_t kPlainRunLimitMs = 3'600'000;
+
+OutputCheck CheckOf(const absl::StatusOr<OutputCheck>& compared) {
+  if (compared.ok()) return *compared;
+  constexpr std::string_view kRun = "plain run: ";
+  const std::string_view why = MessageOf(compared.status());
+  return {false, fmt::format("outputs: not compared, {}{}",
+                             why.starts_with(kRun) ? "" : kRun, why)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebugExecutor(
+    const GraphTarget& target, absl::Span<const RunInput> inputs,
+    DebugExecutor::DebugOptions options) {
+  options.devices = target.devices();
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto executor,
+      DebugExecutor::Create(target.graph(), target.artefact().library,
+                            std::move(options)));
+  NODEWISE_RETURN_IF_ERROR(target.SetAll(inputs, executor.get()));
+  return executor;
+}
+
+ExecutorMaker MakerOfDebugExecutors(const GraphTarget& target,
+                                    absl::Span<const RunInput> inputs,
+                                    absl::Status* status) {
+  return [&target, inputs, status](DebugExecutor::DebugOptions options) {
+    options.records = false;
+    auto executor = MakeDebugExecutor(target, inputs, std::move(options));
+    if (status != nullptr) status->Update(executor.status());
+    return executor;
+  };
+}
+
+OutputCheck CheckAgainstPlain(const GraphTarget& target,
+                              absl::Span<const RunInput> inputs,
+                              const GraphExecutor& debugged) {
+  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
+    NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
+    const NotedRun run("");
+    NODEWISE_RETURN_IF_ERROR(plain->Run());
+    return CompareOutputs(debugged, *plain);
+  };
+  return CheckOf(compare());
+}
+
+OutputCheck CheckAgainstPlainChild(const GraphTarget& target,
+                                   absl::Span<const RunInput> inputs,
+                                   absl::Span<const NamedTensor> outputs) {
+  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
+    NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
+    NODEWISE_RETURN_IF_ERROR(RunInChild(plain.get(), {kPlainRunLimitMs}));
+    std::vector<NDArray> kept;
+    kept.reserve(outputs.size());
+    for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
+    return CompareOutputs(kept, *plain);
+  };
+  return CheckOf(compare());
+}
+
+// Gives the executor the patches. Fails with kInvalidArgument for two patches
+// of one entry, or of two entries in the same memory: only one could take
+// effect. Adds a note for each patch that changes other entries too, by sharing
+// their memory. Only in builds with USE_PROFILER.
+absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
+                          DebugExecutor* executor,
+                          std::vector<std::string>* notes);
+
+namespace {
+
+struct FoundPatch {
+  const TensorPatch* patch;
+  EntryId entry;
+};
+
+absl::Status RefuseBoth(const FoundPatch& patch, const FoundPatch& other) {
+  if (patch.entry == other.entry) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: entry {}: is given twice, expected once ({} has it too)",
+        patch.patch->from, patch.patch->entry, other.patch->from));
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: entry {}: shares its memory with {}, which {} is for, expected one "
+      "of the two",
+      patch.patch->from, patch.patch->entry, other.patch->entry,
+      other.patch->from));
+}
+
+// A __nop's output is its input's memory, which changes with it.
+void NoteSharing(const FoundPatch& patch, const DebugExecutor& executor,
+                 std::vector<std::string>* notes) {
+  const std::vector<uint32_t>& bases = executor.plan().base_of;
+  const uint32_t base = bases[Index(patch.entry)];
+  if (base == Index(patch.entry)) return;
+  const GraphIndex& index = executor.index();
+  std::vector<std::string> names;
+  for (uint32_t entry = 0; entry < bases.size(); ++entry) {
+    if (bases[entry] != base || entry == Index(patch.entry)) continue;
+    const EntryId other{entry};
+    names.push_back(index.OutputOf(other) == 0
+                        ? index.KeyOf(index.NodeOf(other))
+                        : index.KeyOf(other));
+  }
+  notes->push_back(
+      fmt::format("{}: entry {} shares its memory with {} (patched with it)",
+                  patch.patch->where, patch.patch->entry, ListOf(names, 8)));
+}
+
+}  // namespace
+
+absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
+                          DebugExecutor* executor,
+                          std::vector<std::string>* notes) {
+  const std::vector<uint32_t>& bases = executor->plan().base_of;
+  std::vector<FoundPatch> applied;
+  for (const TensorPatch& patch : patches) {
+    const auto entry = executor->index().FindEntry(patch.entry);
+    if (!entry.ok()) return At(patch.where, entry.status());
+    const FoundPatch found{&patch, *entry};
+    for (const FoundPatch& other : applied) {
+      if (bases[Index(other.entry)] == bases[Index(found.entry)]) {
+        return At(patch.where, RefuseBoth(found, other));
+      }
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        At(patch.where, executor->Patch(found.entry, *patch.tensor)));
+    NoteSharing(found, *executor, notes);
+    applied.push_back(found);
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 // Gives back what each node has freed.

@@ -9,7 +9,10 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/noted_run.h"
 #include "nodewise/graph/params.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -170,6 +173,56 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphTarget::MakeExecutor(
       GraphExecutor::Create(artefact_.graph, artefact_.library, options));
   NODEWISE_RETURN_IF_ERROR(SetAll(inputs, executor.get()));
   return executor;
+}
+
+GraphRunner::GraphRunner(std::string_view kind,
+                         std::shared_ptr<const GraphTarget> target,
+                         std::unique_ptr<GraphExecutor> executor)
+    : name_(std::string(kind) + " " + target->name()),
+      target_(std::move(target)),
+      executor_(std::move(executor)) {
+  std::vector<NamedTensor> outputs;
+  for (size_t i = 0; i < executor_->NumOutputs(); ++i) {
+    outputs.push_back({executor_->OutputInfo(i).name, NDArray()});
+  }
+  MakeNamesUnique(&outputs);
+  for (NamedTensor& output : outputs) {
+    outputs_.push_back(std::move(output.name));
+  }
+}
+
+absl::Status GraphRunner::SetInputs(const std::vector<NDArray>& tensors) {
+  if (are_params_changed_) {
+    NODEWISE_RETURN_IF_ERROR(target_->SetParams(executor_.get()));
+    are_params_changed_ = false;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    NODEWISE_RETURN_IF_ERROR(executor_->SetInput(i, *tensors[i]));
+    // A parameter may be given as well, for this run only.
+    if (!inputs().IsNeeded(i)) ParamsChanged();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphRunner::RunAll(const RunOptions& options, RunResult* result) {
+  for (uint64_t i = 0; i < options.repeats; ++i) {
+    // Who can be looked into says which node it was.
+    const NotedRun run(Can(Capability::kSteps) ? "" : target_->name());
+    const int64_t start_ns = ClockNanoseconds();
+    NODEWISE_RETURN_IF_ERROR(executor_->Run());
+    result->durations_ns.push_back(ClockNanoseconds() - start_ns);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunResult> GraphRunner::RunChecked(std::vector<NDArray> tensors,
+                                                  const RunOptions& options) {
+  NODEWISE_RETURN_IF_ERROR(SetInputs(tensors));
+  RunResult result;
+  NODEWISE_RETURN_IF_ERROR(RunAll(options, &result));
+  NODEWISE_ASSIGN_OR_RETURN(result.outputs, FetchOutputs(*executor_));
+  return result;
 }
 
 }  // namespace nodewise

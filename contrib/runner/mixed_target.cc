@@ -1,14 +1,57 @@
 #include "nodewise/runner/mixed_target.h"
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
-#include "contrib/runner/node_marks.h"
 #include "fmt/format.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/graph/own_attributes.h"
+#include "nodewise/lower/region.h"
+#include "nodewise/lower/region_kernels.h"
+#include "nodewise/module/module.h"
+#include "nodewise/runner/reference_kernels.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
+
+// A library is asked for functions by the nodes' attributes, and is not told
+// which node asks. So graphs that are run with a library that must know have
+// the key of each node among its attributes, in memory alone.
+
+// Gives each function node its GraphIndex::KeyOf(). A mark that is there
+// already is replaced.
+Graph WithNodeMarks(const GraphIndex& index);
+
+// Returns the key of the node that asks; empty if its graph has no marks. Valid
+// while the request is.
+std::string_view MarkedNode(const KernelRequest& request);
+
+namespace {
+
+constexpr std::string_view kNodeAttribute = "nodewise.node";
+
+}  // namespace
+
+Graph WithNodeMarks(const GraphIndex& index) {
+  Graph graph = index.graph();
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    GraphNode& node = graph.nodes[n];
+    if (node.kind != GraphNode::Kind::kFunction) continue;
+    std::erase_if(node.attrs, [](const auto& attribute) {
+      return attribute.first == kNodeAttribute;
+    });
+    node.attrs.emplace_back(kNodeAttribute, index.KeyOf(NodeId{n}));
+  }
+  return graph;
+}
+
+std::string_view MarkedNode(const KernelRequest& request) {
+  const std::string* const key = FindAttribute(request.attrs, kNodeAttribute);
+  return key == nullptr ? std::string_view() : *key;
+}
+
 namespace {
 
 // What a node of the candidate calls in the reference.
@@ -122,6 +165,61 @@ void MixedTarget::Choose(const ByNode<bool>& from_candidate) {
   for (size_t n = 0; n < sides_->size(); ++n) {
     (*sides_)[n] = from_candidate[NodeId{static_cast<uint32_t>(n)}] ? 1 : 0;
   }
+}
+
+namespace {
+
+class StandInLibrary : public Library {
+ public:
+  StandInLibrary(Ref<Library> library, const OpSet& ops, NodeChoice replaces)
+      : library_(std::move(library)),
+        ops_(ops),
+        reference_(
+            MakeRef<LoweredLibrary>(ops, std::vector{ReferenceKernels()})),
+        replaces_(std::move(replaces)) {}
+
+  absl::StatusOr<PackedFunc> Find(std::string_view name) override {
+    return library_->Find(name);
+  }
+
+  absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
+    const std::string name = NameOfNode(request);
+    if (name.empty() || !replaces_(name)) return library_->Bind(request);
+    auto function = reference_->Bind(request);
+    if (function.ok()) return function;
+    return absl::UnimplementedError(
+        fmt::format("node {}: the reference cannot stand in for it: {}", name,
+                    MessageOf(function.status())));
+  }
+
+ private:
+  std::string NameOfNode(const KernelRequest& request) const {
+    const std::string_view marked = MarkedNode(request);
+    if (!marked.empty()) return std::string(marked);
+    const auto region = RegionOf(request, ops_);
+    return region.ok() ? region->network.name() : "";
+  }
+
+  const Ref<Library> library_;
+  const OpSet ops_;
+  const Ref<Library> reference_;
+  const NodeChoice replaces_;
+};
+
+}  // namespace
+
+Ref<Library> WithStandIns(Ref<Library> library, const OpSet& ops,
+                          NodeChoice replaces) {
+  return MakeRef<StandInLibrary>(std::move(library), ops, std::move(replaces));
+}
+
+absl::StatusOr<std::shared_ptr<const GraphTarget>> WithStandIns(
+    const GraphTarget& target, const OpSet& ops, NodeChoice replaces) {
+  const Artefact& artefact = target.artefact();
+  return target.WithArtefact(
+      {WithNodeMarks(target.index()),
+       WithStandIns(artefact.library, ops, std::move(replaces)),
+       artefact.params});
 }
 
 }  // namespace nodewise

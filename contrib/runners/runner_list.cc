@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/runner/graph_runner.h"
-#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/runner/graph_target.h"
+#include "nodewise/runner/network_runner.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 

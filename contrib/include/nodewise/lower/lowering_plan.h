@@ -7,9 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/lower/kernel_table.h"
+#include "nodewise/ir/side_table.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/lower/region.h"
+#include "nodewise/lower/region_kernels.h"
 
 namespace nodewise {
 

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
@@ -16,5 +18,12 @@ absl::StatusOr<Graph> GraphOfNode(const Graph& graph, NodeId node,
 
 // Returns the graph as it is read back from its own text, with all checks.
 absl::StatusOr<Graph> ReadBack(const Graph& graph);
+
+// Returns the keys of the function nodes whose name, key or function one of the
+// expressions is found in, in the order of the graph; none without expressions.
+// Fails with kInvalidArgument for what is not a regular expression of RE2, and
+// with kNotFound for one that is found nowhere.
+absl::StatusOr<std::vector<std::string>> ChooseNodes(
+    const GraphIndex& index, absl::Span<const std::string> expressions);
 
 }  // namespace nodewise

@@ -8,15 +8,58 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/graph/graph_inputs.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/ndarray/tensor_stats.h"
-#include "nodewise/runner/input_list.h"
+#include "nodewise/ndarray/value_search.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/tensors/tensor_sink.h"
+#include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
+
+// The inputs of what is to be run, known before anything has been made to run
+// it: they are checked here, so that nothing is made for inputs that would not
+// fit. Inputs are numbered from 0. REQUIRES of all functions: input < size().
+// Any thread may call.
+class InputList {
+ public:
+  virtual ~InputList() = default;
+
+  virtual size_t size() const = 0;
+  // Several inputs may have one name.
+  virtual std::string Name(size_t input) const = 0;
+  // Returns the unique name that Find() accepts.
+  virtual std::string Key(size_t input) const { return Name(input); }
+  virtual TensorType Type(size_t input) const = 0;
+  // Returns the type as messages show it: "float32 (1, 64)".
+  virtual std::string TypeText(size_t input) const = 0;
+  // True if a run cannot do without the input.
+  virtual bool IsNeeded(size_t input) const = 0;
+  // Fails with kNotFound, suggesting the nearest name, or with kInvalidArgument
+  // if several inputs have that name.
+  virtual absl::StatusOr<size_t> Find(const std::string& name) const = 0;
+  virtual bool Fits(size_t input, const NDArray& tensor) const = 0;
+  // Fails with kFailedPrecondition for an input that cannot be set.
+  virtual absl::Status CheckSettable(size_t) const { return absl::OkStatus(); }
+};
+
+// Returns the inputs of a graph, whose parameters need not be given. `inputs`
+// comes from InputsOf(graph), with its parameters marked. The graph must
+// outlive the result.
+std::unique_ptr<InputList> ListInputs(const Graph& graph,
+                                      std::vector<GraphInput> inputs);
+// Returns the inputs of a network, which must outlive the result.
+std::unique_ptr<InputList> ListInputs(const Network& network);
+
+// Returns the given tensors by input, undefined where none was given. Fails
+// with the status of Find() or CheckSettable(), or with kInvalidArgument for an
+// input that is given twice, does not fit or is missing.
+absl::StatusOr<std::vector<NDArray>> MatchInputs(
+    const InputList& list, absl::Span<const NamedTensor> given);
 
 // A runner is the one door to anything that runs a network: a compiled
 // artefact, the reference, later a foreign runtime or a dump played back. Code
@@ -189,5 +232,81 @@ class Runner {
 // Makes one more runner of the same kind and target, with nothing in common
 // that a run changes. Fails as making the first could have failed.
 using RunnerMaker = std::function<absl::StatusOr<std::unique_ptr<Runner>>()>;
+
+// What a program is to run.
+struct ProgramRequest {
+  // Must not change any more.
+  std::shared_ptr<const Network> network;
+  // The file that it was read from; empty if it was changed since, by a frozen
+  // input say, so that the file would be another network.
+  std::string model_file = {};
+  // The values that are handed to a sink, beside inputs and outputs; none: all
+  // that there are. Others count as not there.
+  std::optional<std::vector<std::string>> observed = std::nullopt;
+  // Each of them is had as the only output of a model that ends at it. Makers
+  // that do not know how leave it.
+  bool ends_at_each = false;
+};
+
+// How often a program was started, by what it was given to run, and for how
+// long in all.
+struct ProgramRuns {
+  uint64_t as_read = 0;   // The user's file.
+  uint64_t observed = 0;  // A model with further outputs.
+  uint64_t changed = 0;   // One in which values are exchanged, or that ends
+                          // before the end.
+  int64_t nanoseconds = 0;
+
+  uint64_t count() const { return as_read + observed + changed; }
+  friend ProgramRuns operator+(const ProgramRuns& a, const ProgramRuns& b) {
+    return {a.as_read + b.as_read, a.observed + b.observed,
+            a.changed + b.changed, a.nanoseconds + b.nanoseconds};
+  }
+  friend ProgramRuns operator-(const ProgramRuns& a, const ProgramRuns& b) {
+    return {a.as_read - b.as_read, a.observed - b.observed,
+            a.changed - b.changed, a.nanoseconds - b.nanoseconds};
+  }
+};
+
+// Something else that runs networks: another program, or a runner of your own.
+struct NetworkProgram {
+  std::string name;  // What reports call it: "ort:model.onnx".
+  // Makes a runner with the capabilities kTensors and kPatches. It is called
+  // more than once, for the whole network and for parts of it.
+  std::function<absl::StatusOr<std::unique_ptr<Runner>>(ProgramRequest)> make;
+  std::vector<std::string> command = {};  // For reports; may be empty.
+  // What its runners have done up to now. May be empty; any thread may call it.
+  std::function<ProgramRuns()> runs = nullptr;
+};
+
+// A node that ended its run, or spoils the memory of what runs beside it.
+// Runners whose nodes run in another process ("guarded") survive the former,
+// and say so with a status that carries this.
+struct NodeFailure {
+  enum class Kind : uint8_t {
+    kCrash,       // A signal.
+    kHang,        // It did not return in time.
+    kExit,        // It ended the process.
+    kError,       // It returned an error, or threw.
+    kStrayWrite,  // It wrote to memory that is not its own.
+    kSideEffect,  // It left something changed that all code shares.
+  };
+  Kind kind = Kind::kCrash;
+  std::string node;  // Its key.
+  std::string what;  // "crashed with SIGSEGV at address 0x10"
+  // For a side effect that shows only in a later node: that node's key.
+  std::string victim = {};
+};
+// Returns "crash", "hang", "exit", "error", "stray write" or "side effect".
+std::string_view NameOf(NodeFailure::Kind kind);
+
+// Returns the status that carries the failure: its message begins with `title`
+// ("node 3 (conv1)"), and goes on with what the node did. REQUIRES: `code` is
+// an error's.
+absl::Status StatusOf(const NodeFailure& failure, std::string_view title,
+                      absl::StatusCode code);
+
+// Returns the failure that a status carries; none for any other status.
+std::optional<NodeFailure> FailureOf(const absl::Status& status);
 
 }  // namespace nodewise

@@ -1,0 +1,257 @@
+#include "nodewise/foreign/foreign_observation.h"
+
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nodewise/foreign/foreign_runner.h"
+#include "nodewise/graph/by_node.h"
+#include "nodewise/graph/graph_index.h"
+#include "nodewise/lower/lower.h"
+#include "nodewise/runner/graph_view.h"
+#include "nodewise/runner/network_runner.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+constexpr size_t kNamedValues = 8;
+
+// Notes what a runner does not hand out.
+class AbsentNames : public TensorSink {
+ public:
+  absl::Status Take(const TensorItem& item) override {
+    if (item.tensor == nullptr) names.insert(item.key.node);
+    return absl::OkStatus();
+  }
+
+  std::set<std::string> names;
+};
+
+// Writes what a graph view hands out: of each node what it read, then what it
+// made.
+class DumpSink : public TensorSink {
+ public:
+  DumpSink(const GraphIndex& index, DumpWriter* writer)
+      : index_(index), graph_(index.graph()), writer_(*writer) {
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      nodes_.emplace(index.KeyOf(NodeId{n}), NodeId{n});
+    }
+  }
+
+  absl::Status Take(const TensorItem& item) override {
+    const NodeId node = nodes_.at(item.key.node);
+    if (item.tensor == nullptr) {
+      is_incomplete_ = true;
+      return absl::CancelledError(item.key.Name());
+    }
+    if (!graph_.IsFunction(node)) {
+      writer_.Input(node, *item.tensor);
+      return absl::OkStatus();
+    }
+    // They stay where they are until the node is written.
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, item.Keep());
+    (item.key.role == TensorRole::kInput ? read_ : made_)
+        .push_back(std::move(tensor));
+    if (made_.size() == graph_.OutputsOf(node)) Write(node);
+    return absl::OkStatus();
+  }
+
+  bool is_incomplete() const { return is_incomplete_; }
+
+ private:
+  static std::vector<const DLTensor*> PointersTo(
+      const std::vector<NDArray>& tensors) {
+    std::vector<const DLTensor*> pointers;
+    for (const NDArray& tensor : tensors) pointers.push_back(tensor.tensor());
+    return pointers;
+  }
+
+  void Write(NodeId node) {
+    writer_.WillRun(node, PointersTo(read_), false);
+    writer_.DidRun(node, PointersTo(made_), {});
+    read_.clear();
+    made_.clear();
+  }
+
+  const GraphIndex& index_;
+  const Graph& graph_;
+  DumpWriter& writer_;
+  std::unordered_map<std::string, NodeId> nodes_;  // By key.
+  std::vector<NDArray> read_, made_;
+  bool is_incomplete_ = false;
+};
+
+class ForeignDumper {
+ public:
+  ForeignDumper(const NetworkProgram& program, const ProgramRequest& request,
+                absl::Span<const NamedTensor> inputs,
+                const RecordOptions& record)
+      : program_(program),
+        request_(request),
+        inputs_(inputs),
+        record_(record),
+        observed_(ObservableValues(*request.network)) {}
+
+  absl::StatusOr<ForeignDump> Run(uint64_t runs) {
+    NODEWISE_ASSIGN_OR_RETURN(RunResult unseen, RunOnce({}));
+    dump_.unseen = std::move(unseen.outputs);
+    NODEWISE_RETURN_IF_ERROR(LowerObserved());
+    for (uint64_t i = 0; i < runs; ++i) {
+      NODEWISE_ASSIGN_OR_RETURN(RunResult seen, Record());
+      dump_.seen = std::move(seen.outputs);
+    }
+    dump_.entries = plan_.items.size();
+    dump_.tensor_bytes = plan_.tensor_bytes;
+    return std::move(dump_);
+  }
+
+ private:
+  absl::StatusOr<RunResult> RunOnce(const RunOptions& options) const {
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner, program_.make(request_));
+    auto result = runner->Run(inputs_, options);
+    if (!result.ok()) return At(program_.name, result.status());
+    return result;
+  }
+
+  // Returns the network with the sizes that only its data decides. The program
+  // may know operations that nothing here can run; then what is lowered fails
+  // and says which size is missing.
+  Network Sized() const {
+    Network network = *request_.network;
+    if (HasOpenSizes(network)) FindSizes(inputs_, &network).IgnoreError();
+    return network;
+  }
+
+  // Makes the graph of what is observed, and plans its dump.
+  absl::Status LowerObserved() {
+    const std::set<std::string> names(observed_.begin(), observed_.end());
+    LowerOptions options;
+    options.reuse_storage = false;
+    options.is_observed = [&](const Network& network, ValueId id) {
+      return names.contains(network.value(id).name);
+    };
+    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
+                              Lower(Sized(), program_.name, options));
+    lowered_ = std::make_shared<const Lowered>(std::move(lowered));
+    index_ = std::make_unique<const GraphIndex>(lowered_->graph);
+    NODEWISE_ASSIGN_OR_RETURN(plan_, PlanDump(*index_, record_));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RunResult> Record() {
+    bool is_incomplete = false;
+    auto result = RecordOnce(&is_incomplete);
+    if (!is_incomplete) return result;
+    NODEWISE_RETURN_IF_ERROR(LeaveOutAbsent());
+    return RecordOnce(&is_incomplete);
+  }
+
+  absl::StatusOr<RunResult> RecordOnce(bool* is_incomplete) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto writer,
+        DumpWriter::Create(lowered_->graph, plan_, record_, kCpu));
+    DumpSink sink(*index_, writer.get());
+    ProgramRequest asked = request_;
+    asked.observed = observed_;
+    NODEWISE_ASSIGN_OR_RETURN(auto runner, program_.make(std::move(asked)));
+    const auto view = ViewAsGraph(std::move(runner), lowered_);
+    RunOptions options;
+    options.sink = &sink;
+    options.with_node_inputs = true;
+    auto result = view->Run(inputs_, options);
+    const std::vector<NodeTime> times(lowered_->graph.nodes.size());
+    const absl::Status closed =
+        result.ok() ? writer->Close(times) : absl::OkStatus();
+    *is_incomplete = sink.is_incomplete();
+    if (!result.ok()) {
+      std::error_code error;  // What cannot be removed stays.
+      std::filesystem::remove_all(writer->folder(), error);
+      return At(program_.name, result.status());
+    }
+    NODEWISE_RETURN_IF_ERROR(closed);
+    dump_.folders.push_back(writer->folder());
+    return result;
+  }
+
+  // Operations between which something is not handed out become one node.
+  absl::Status LeaveOutAbsent() {
+    AbsentNames absent;
+    RunOptions options;
+    options.sink = &absent;
+    NODEWISE_RETURN_IF_ERROR(RunOnce(options).status());
+    std::erase_if(observed_, [&](const std::string& name) {
+      return absent.names.contains(name);
+    });
+    dump_.notes.push_back(fmt::format(
+        "{}: does not hand out {}, so that operations around them are one node",
+        program_.name,
+        ListOf({absent.names.begin(), absent.names.end()}, kNamedValues)));
+    return LowerObserved();
+  }
+
+  const NetworkProgram& program_;
+  const ProgramRequest& request_;
+  const absl::Span<const NamedTensor> inputs_;
+  const RecordOptions& record_;
+  std::vector<std::string> observed_;
+  std::shared_ptr<const Lowered> lowered_;
+  std::unique_ptr<const GraphIndex> index_;
+  DumpPlan plan_;
+  ForeignDump dump_;
+};
+
+}  // namespace
+
+absl::StatusOr<ForeignDump> DumpForeign(const NetworkProgram& program,
+                                        const ProgramRequest& request,
+                                        absl::Span<const NamedTensor> inputs,
+                                        const RecordOptions& record,
+                                        uint64_t runs) {
+  return ForeignDumper(program, request, inputs, record).Run(runs);
+}
+
+absl::StatusOr<ObservationSearch> SearchObservable(
+    size_t count, size_t most_runs,
+    absl::FunctionRef<absl::StatusOr<bool>(absl::Span<const size_t> values)>
+        is_there) {
+  struct Part {
+    size_t begin, end;
+  };
+  ObservationSearch search;
+  std::vector<Part> open;  // The next part is the last one.
+  if (count > 0) open.push_back({0, count});
+  while (!open.empty()) {
+    const Part part = open.back();
+    open.pop_back();
+    bool holds = false;
+    if (search.runs < most_runs) {
+      std::vector<size_t> tried = search.kept;
+      for (size_t i = part.begin; i < part.end; ++i) tried.push_back(i);
+      ++search.runs;
+      NODEWISE_ASSIGN_OR_RETURN(holds, is_there(tried));
+      if (holds) {
+        search.kept = std::move(tried);
+        continue;
+      }
+    } else {
+      search.is_complete = false;
+    }
+    if (part.end - part.begin == 1 || !search.is_complete) {
+      for (size_t i = part.begin; i < part.end; ++i) {
+        search.dropped.push_back(i);
+      }
+      continue;
+    }
+    const size_t middle = part.begin + (part.end - part.begin) / 2;
+    open.push_back({middle, part.end});
+    open.push_back({part.begin, middle});
+  }
+  return search;
+}
+
+}  // namespace nodewise

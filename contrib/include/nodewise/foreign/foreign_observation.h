@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nodewise/dump/dump.h"
+#include "nodewise/runner/runner.h"
+
+namespace nodewise {
+
+// What recording runs of a program has left behind.
+struct ForeignDump {
+  std::vector<std::string> folders;  // One for each run.
+  uint64_t entries = 0;              // Recorded in each.
+  uint64_t tensor_bytes = 0;
+  std::vector<std::string> notes;
+  // The outputs of a run that was recorded, and of one that was not.
+  std::vector<NamedTensor> seen, unseen;
+};
+
+// Records runs of a network in another program as dumps, as if each operation
+// were a node. A dump's graph says what each node computes. Fails as the runs
+// do, and with kInvalidArgument if the options select nothing.
+absl::StatusOr<ForeignDump> DumpForeign(const NetworkProgram& program,
+                                        const ProgramRequest& request,
+                                        absl::Span<const NamedTensor> inputs,
+                                        const RecordOptions& record,
+                                        uint64_t runs);
+
+// Looking at a value inside a foreign runtime may make a fault go away, since
+// the runtime computes other operations together then. This finds out what can
+// be looked at all the same.
+
+struct ObservationSearch {
+  std::vector<size_t> kept;     // What may be observed, in order.
+  std::vector<size_t> dropped;  // What may not, or was not tried.
+  size_t runs = 0;
+  bool is_complete = true;  // False: `most_runs` ended the search.
+};
+
+// Returns as many of `count` values as can be observed together while
+// `is_there`, which is asked for numbers of values, in order, says that the
+// fault is still there; a value that is dropped makes it go away beside those
+// that are kept before it. Asks about 2 log2(count) times for each of these,
+// and no more than `most_runs` times; what could not be tried then is dropped.
+// Fails as `is_there`. REQUIRES: with nothing observed the fault is there.
+absl::StatusOr<ObservationSearch> SearchObservable(
+    size_t count, size_t most_runs,
+    absl::FunctionRef<absl::StatusOr<bool>(absl::Span<const size_t> values)>
+        is_there);
+
+}  // namespace nodewise

@@ -1,0 +1,375 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "contrib/precision/network_copy.h"
+#include "contrib/precision/precision_plan.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/activation.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/conv.h"
+#include "nodewise/ops/conv_transpose.h"
+#include "nodewise/ops/gemm.h"
+#include "nodewise/ops/matmul.h"
+#include "nodewise/ops/quantize.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+bool IsConstant(const Network& network, ValueId id) {
+  return network.value(id).kind == NetworkValue::Kind::kConstant;
+}
+
+// Small divisors would become 0, and so would bases of negative powers.
+bool ReadsFactorThatMustNotBecomeZero(const Operation& operation) {
+  const OpAttrs& attrs = operation.attrs;
+  return attrs.As<ops::Div>() != nullptr || attrs.As<ops::Div1>() != nullptr ||
+         attrs.As<ops::Mod>() != nullptr || attrs.As<ops::Pow>() != nullptr ||
+         attrs.As<ops::Pow1>() != nullptr;
+}
+
+// Fails if there is no scale for the value.
+absl::Status CheckScalable(const Network& network, ValueId id,
+                           const Calibration& calibration) {
+  const NetworkValue& value = network.value(id);
+  if (IsConstant(network, id)) {
+    if (AreAllFinite(value.data)) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        fmt::format("{} has numbers that are not finite", value.name));
+  }
+  const auto range = calibration.find(value.name);
+  if (range == calibration.end()) {
+    return absl::FailedPreconditionError(
+        fmt::format("calibration has seen no finite number of {}", value.name));
+  }
+  if (ByteScaleOf(range->second).has_value()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("the range of {}, {:g} to {:g}, is too large", value.name,
+                  range->second.low, range->second.high));
+}
+
+// Returns which inputs an operation that is not a product would read quantised.
+absl::StatusOr<std::vector<bool>> InputsOfOther(const Network& network,
+                                                const Operation& operation) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<bool> chosen,
+                            InputsThatMayBe(kInt8, network, operation));
+  if (ReadsFactorThatMustNotBecomeZero(operation)) {
+    if (!IsConstant(network, operation.inputs[1])) {
+      return absl::FailedPreconditionError(
+          "input 1: is not a constant, and small numbers of it would become 0");
+    }
+    chosen[1] = false;
+  }
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (!chosen[i]) continue;
+    const NetworkValue& value = network.value(operation.inputs[i]);
+    // A single number, such as the bound of a Clip, gains nothing.
+    if (IsConstant(network, value.id) && CountOf(value.data) == 1) {
+      chosen[i] = false;
+    }
+  }
+  return chosen;
+}
+
+absl::StatusOr<PrecisionPlan::Step> StepOf(const Network& network,
+                                           const Operation& operation,
+                                           const Calibration& calibration) {
+  PrecisionPlan::Step step;
+  if (ProductFormOf(network, operation).has_value()) {
+    step.inputs.resize(operation.inputs.size());
+    for (size_t i = 0; i < 2; ++i) {
+      step.inputs[i] = IsFloatInput(network, operation, i);
+    }
+  } else {
+    NODEWISE_ASSIGN_OR_RETURN(step.inputs, InputsOfOther(network, operation));
+  }
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    if (!step.inputs[i]) continue;
+    NODEWISE_RETURN_IF_ERROR(
+        CheckScalable(network, operation.inputs[i], calibration));
+  }
+  bool makes_floats = false;
+  for (const ValueId id : operation.outputs) {
+    if (id == kNoValue || !(network.value(id).type.dtype == kFloat32)) continue;
+    makes_floats = true;
+    NODEWISE_RETURN_IF_ERROR(CheckScalable(network, id, calibration));
+  }
+  if (makes_floats) return step;
+  return absl::FailedPreconditionError("makes no float32 tensor");
+}
+
+// Returns the Relu or Clip that alone reads the result of a product;
+// kNoOperation if there is none.
+OperationId ActivationBehind(const Network& network,
+                             const Operation& operation) {
+  const ValueId result = operation.outputs[0];
+  const auto outputs = network.outputs();
+  const std::vector<Use>& uses = network.value(result).uses;
+  if (uses.size() != 1 || uses[0].slot != 0 ||
+      std::find(outputs.begin(), outputs.end(), result) != outputs.end()) {
+    return kNoOperation;
+  }
+  const OpAttrs& attrs = network.operation(uses[0].user).attrs;
+  const bool is_activation =
+      attrs.As<ops::Relu>() != nullptr || attrs.As<ops::Clip>() != nullptr;
+  return is_activation ? uses[0].user : kNoOperation;
+}
+
+}  // namespace
+
+std::optional<ProductForm> ProductFormOf(const Network& network,
+                                         const Operation& operation) {
+  const OpAttrs& attrs = operation.attrs;
+  if (attrs.As<ops::Conv>() != nullptr) return ProductForm{0};
+  if (const auto* const conv = attrs.As<ops::ConvTranspose>()) {
+    // With groups, a channel of the output has an index in each of them.
+    if (conv->group != 1) return ProductForm{std::nullopt};
+    return ProductForm{1};
+  }
+  if (attrs.As<ops::MatMul>() != nullptr) {
+    const TensorType& w = network.value(operation.inputs[1]).type;
+    const bool is_matrix = w.has_rank() && w.rank() == 2;
+    return ProductForm{is_matrix ? std::optional<int>(1) : std::nullopt};
+  }
+  if (const auto* const gemm = attrs.As<ops::Gemm>()) {
+    return ProductForm{gemm->transB ? 0 : 1,
+                       gemm->alpha == 1 && gemm->beta == 1};
+  }
+  return std::nullopt;
+}
+
+void PlanInt8(const Network& network, const Calibration& calibration,
+              PrecisionPlan* plan) {
+  PlanOperations(
+      network,
+      [&](const Operation& operation) {
+        return StepOf(network, operation, calibration);
+      },
+      plan);
+  for (auto& [id, step] : plan->steps) {
+    const Operation& operation = network.operation(id);
+    if (!ProductFormOf(network, operation).has_value()) continue;
+    const OperationId behind = ActivationBehind(network, operation);
+    const auto activation = plan->steps.find(behind);
+    if (behind == kNoOperation || activation == plan->steps.end()) continue;
+    step.keeps_result = true;
+    activation->second.inputs[0] = false;
+  }
+}
+
+namespace {
+
+// Scales by axis came with this opset of ONNX.
+constexpr int kFirstOpsetWithAxes = 13;
+
+template <typename T>
+absl::StatusOr<NDArray> ScalarOf(T number, DLDataType type) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray scalar,
+                            NDArray::Empty({}, type, kCpu));
+  *scalar.As<T>() = number;
+  return scalar;
+}
+
+class Int8Maker {
+ public:
+  Int8Maker(const PrecisionPlan& plan, const PrecisionOptions& options,
+            NetworkCopy copy, PrecisionReport* report)
+      : plan_(plan),
+        calibration_(options.calibration),
+        most_weight_(options.most_weight),
+        copy_(std::move(copy)),
+        report_(report) {}
+
+  absl::StatusOr<Network> Make() {
+    const Network& old = copy_.old();
+    for (const OperationId id : old.order()) {
+      NODEWISE_RETURN_IF_ERROR(AddOne(old.operation(id), plan_.StepOf(id)));
+    }
+    return copy_.Finish();
+  }
+
+ private:
+  struct Weights {
+    ValueId floats = kNoValue;  // Dequantised.
+    NDArray scales;
+  };
+
+  absl::Status AddOne(const Operation& operation,
+                      const PrecisionPlan::Step* step) {
+    std::vector<ValueId> inputs;
+    for (const ValueId old : operation.inputs) {
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId input, copy_.Of(old));
+      inputs.push_back(input);
+    }
+    if (step != nullptr) {
+      NODEWISE_RETURN_IF_ERROR(LowerInputs(operation, *step, &inputs));
+    }
+    const bool quantize = step != nullptr && !step->keeps_result;
+    std::vector<std::string> suffixes;
+    for (const ValueId old : operation.outputs) {
+      suffixes.push_back(quantize && IsFloat32(old) ? "_float" : "");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        const std::vector<ValueId> made,
+        copy_.AddLike(operation, std::move(inputs), suffixes));
+    for (size_t i = 0; i < made.size(); ++i) {
+      const ValueId old = operation.outputs[i];
+      if (old == kNoValue) continue;
+      NODEWISE_RETURN_IF_ERROR(
+          SetResult(old, made[i], quantize && IsFloat32(old)));
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsFloat32(ValueId old) const {
+    return old != kNoValue && copy_.old().value(old).type.dtype == kFloat32;
+  }
+
+  absl::Status SetResult(ValueId old, ValueId made, bool quantize) {
+    copy_.Set(old, made);
+    if (quantize) {
+      // The stand-in for the value has its name: readers do not notice.
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId dequantized,
+                                Requantized(old, copy_.NameOf(old)));
+      copy_.Set(old, dequantized);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId now, copy_.Of(old));
+    report_->stands_for[copy_.NameOf(old)] = copy_.made().value(now).name;
+    return absl::OkStatus();
+  }
+
+  absl::Status LowerInputs(const Operation& operation,
+                           const PrecisionPlan::Step& step,
+                           std::vector<ValueId>* inputs) {
+    const auto form = ProductFormOf(copy_.old(), operation);
+    std::optional<Weights> w;
+    for (size_t i = 0; i < inputs->size(); ++i) {
+      if (!step.inputs[i]) continue;
+      const ValueId old = operation.inputs[i];
+      if (copy_.old().value(old).kind != NetworkValue::Kind::kConstant) {
+        NODEWISE_ASSIGN_OR_RETURN((*inputs)[i], Requantized(old, ""));
+        continue;
+      }
+      const bool is_w = form.has_value() && i == 1;
+      NODEWISE_ASSIGN_OR_RETURN(
+          Weights weights,
+          is_w ? WeightsOf(old, form->w_axis, most_weight_)
+               : WeightsOf(old, std::nullopt, PrecisionOptions::kMostInt8));
+      (*inputs)[i] = weights.floats;
+      if (is_w) w = std::move(weights);
+    }
+    if (!form.has_value() || !IsFloatInput(copy_.old(), operation, 2)) {
+      return absl::OkStatus();
+    }
+    return LowerBias(operation, *form, w, &(*inputs)[2]);
+  }
+
+  // Returns the value dequantised from its integers, which are made once; the
+  // result has this name if it is not empty.
+  absl::StatusOr<ValueId> Requantized(ValueId old, const std::string& name) {
+    const auto found = dequantized_.find(old);
+    if (found != dequantized_.end()) return found->second;
+    const std::string& base = copy_.NameOf(old);
+    const ByteScale wanted = *ByteScaleOf(calibration_.at(base));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray scale_data,
+                              ScalarOf(wanted.scale, kFloat32));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray zero_data, ScalarOf(wanted.zero, kUint8));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId scale,
+        copy_.AddConstant(base + "_scale", std::move(scale_data)));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId zero,
+        copy_.AddConstant(base + "_zero_point", std::move(zero_data)));
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId floats, copy_.Of(old));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId integers,
+        copy_.Add(ops::QuantizeLinear{}, {floats, scale, zero},
+                  base + "_quantized"));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId made,
+        copy_.Add(ops::DequantizeLinear{}, {integers, scale, zero},
+                  base + "_dequantized", name));
+    dequantized_[old] = made;
+    return made;
+  }
+
+  absl::StatusOr<Weights> WeightsOf(ValueId old, std::optional<int> axis,
+                                    int most) {
+    const bool has_axes = copy_.made().opset() >= kFirstOpsetWithAxes;
+    if (!has_axes) axis = std::nullopt;
+    const auto key = std::tuple(old, axis.value_or(-1), most);
+    const auto found = weights_.find(key);
+    if (found != weights_.end()) return found->second;
+    const std::string& base = copy_.NameOf(old);
+    NODEWISE_ASSIGN_OR_RETURN(
+        SymmetricWeights made,
+        QuantizeSymmetric(copy_.old().value(old).data, axis, most));
+    Weights weights{kNoValue, made.scales};
+    NODEWISE_ASSIGN_OR_RETURN(
+        weights.floats, Dequantized(base, std::move(made.integers),
+                                    std::move(made.scales), axis.value_or(1)));
+    weights_[key] = weights;
+    return weights;
+  }
+
+  absl::StatusOr<ValueId> Dequantized(const std::string& base, NDArray integers,
+                                      NDArray scales, int axis) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId data,
+        copy_.AddConstant(base + "_quantized", std::move(integers)));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const ValueId scale,
+        copy_.AddConstant(base + "_scale", std::move(scales)));
+    ops::DequantizeLinear op;
+    op.axis = axis;
+    return copy_.Add(op, {data, scale}, base + "_dequantized");
+  }
+
+  absl::Status LowerBias(const Operation& operation, const ProductForm& form,
+                         const std::optional<Weights>& w, ValueId* input) {
+    const NetworkValue& bias = copy_.old().value(operation.inputs[2]);
+    const NetworkValue& x = copy_.old().value(operation.inputs[0]);
+    const bool is_constant = bias.kind == NetworkValue::Kind::kConstant;
+    std::optional<StepBias> made;
+    if (form.has_step_bias && is_constant && w.has_value() &&
+        x.kind != NetworkValue::Kind::kConstant) {
+      const ByteScale x_scale = *ByteScaleOf(calibration_.at(x.name));
+      NODEWISE_ASSIGN_OR_RETURN(
+          made, QuantizeBias(bias.data, x_scale.scale, w->scales));
+    }
+    if (!made.has_value()) {
+      report_->notes.push_back(fmt::format(
+          "operation {}: its bias stays float32, since it is not a constant "
+          "vector of int32 times x_scale * w_scale",
+          operation.name));
+      return absl::OkStatus();
+    }
+    NODEWISE_ASSIGN_OR_RETURN(*input,
+                              Dequantized(bias.name, std::move(made->integers),
+                                          std::move(made->scales), 0));
+    return absl::OkStatus();
+  }
+
+  const PrecisionPlan& plan_;
+  const Calibration& calibration_;
+  const int most_weight_;
+  NetworkCopy copy_;
+  PrecisionReport* const report_;
+  std::unordered_map<ValueId, ValueId> dequantized_;
+  std::map<std::tuple<ValueId, int, int>, Weights> weights_;
+};
+
+}  // namespace
+
+absl::StatusOr<Network> MakeInt8(const Network& network,
+                                 const PrecisionOptions& options,
+                                 const PrecisionPlan& plan,
+                                 PrecisionReport* report) {
+  NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy, NetworkCopy::Begin(network));
+  return Int8Maker(plan, options, std::move(copy), report).Make();
+}
+
+}  // namespace nodewise

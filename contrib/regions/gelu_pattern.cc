@@ -1,0 +1,351 @@
+#include "contrib/regions/gelu_pattern.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace nodewise {
+namespace {
+
+using Part = GeluPattern::Part;
+
+// A polynomial of x and of f, which is the erf or tanh in the pattern:
+// `of[i][k]` is the factor of f^i x^k. In this form all orders of operations
+// look alike.
+struct Polynomial {
+  static constexpr size_t kDegrees = 4;
+  std::array<std::array<double, kDegrees>, 2> of = {};
+
+  static Polynomial Number(double number) {
+    Polynomial made;
+    made.of[0][0] = number;
+    return made;
+  }
+  bool HasNoF() const {
+    return std::all_of(of[1].begin(), of[1].end(),
+                       [](double factor) { return factor == 0; });
+  }
+  bool IsNumber() const {
+    return HasNoF() && std::all_of(of[0].begin() + 1, of[0].end(),
+                                   [](double factor) { return factor == 0; });
+  }
+};
+
+Polynomial SumOf(const Polynomial& a, const Polynomial& b) {
+  Polynomial sum = a;
+  for (size_t i = 0; i < 2; ++i) {
+    for (size_t k = 0; k < Polynomial::kDegrees; ++k)
+      sum.of[i][k] += b.of[i][k];
+  }
+  return sum;
+}
+
+// None if it has a power that no Gelu has.
+std::optional<Polynomial> ProductOf(const Polynomial& a, const Polynomial& b) {
+  Polynomial product;
+  for (size_t i = 0; i < 2; ++i) {
+    for (size_t k = 0; k < Polynomial::kDegrees; ++k) {
+      if (a.of[i][k] == 0) continue;
+      for (size_t j = 0; j < 2; ++j) {
+        for (size_t l = 0; l < Polynomial::kDegrees; ++l) {
+          if (b.of[j][l] == 0) continue;
+          if (i + j > 1 || k + l >= Polynomial::kDegrees) return std::nullopt;
+          product.of[i + j][k + l] += a.of[i][k] * b.of[j][l];
+        }
+      }
+    }
+  }
+  return product;
+}
+
+std::optional<Polynomial> PowerOf(const Polynomial& base,
+                                  const Polynomial& exponent) {
+  const double times = exponent.of[0][0];
+  if (!exponent.IsNumber() || (times != 2 && times != 3)) return std::nullopt;
+  auto power = ProductOf(base, base);
+  if (times == 2 || !power.has_value()) return power;
+  return ProductOf(*power, base);
+}
+
+// What the parts come to: the result, and what the erf or tanh in it is of.
+struct Formula {
+  Polynomial result;
+  std::optional<Part::Kind> function;
+  Polynomial argument;
+};
+
+// Makes no formula if the parts are not polynomials of x and one function.
+class FormulaMaker {
+ public:
+  std::optional<Formula> Make(absl::Span<const Part> parts,
+                              absl::Span<const double> numbers) {
+    for (const Part& part : parts) {
+      const auto made = Compute(part, numbers);
+      if (!made.has_value()) return std::nullopt;
+      made_.push_back(*made);
+    }
+    formula_.result = made_.back();
+    return formula_;
+  }
+
+ private:
+  std::optional<Polynomial> Compute(const Part& part,
+                                    absl::Span<const double> numbers) {
+    using Kind = Part::Kind;
+    switch (part.kind) {
+      case Kind::kInput: {
+        Polynomial x;
+        x.of[0][1] = 1;
+        return x;
+      }
+      case Kind::kNumber:
+        return Polynomial::Number(numbers[part.left]);
+      case Kind::kAdd:
+        return SumOf(made_[part.left], made_[part.right]);
+      case Kind::kMul:
+        return ProductOf(made_[part.left], made_[part.right]);
+      case Kind::kDiv: {
+        const Polynomial& divisor = made_[part.right];
+        if (!divisor.IsNumber()) return std::nullopt;
+        return ProductOf(made_[part.left],
+                         Polynomial::Number(1 / divisor.of[0][0]));
+      }
+      case Kind::kPow:
+        return PowerOf(made_[part.left], made_[part.right]);
+      default:
+        return Apply(part);
+    }
+  }
+  std::optional<Polynomial> Apply(const Part& part) {
+    if (formula_.function.has_value() || !made_[part.left].HasNoF()) {
+      return std::nullopt;
+    }
+    formula_.function = part.kind;
+    formula_.argument = made_[part.left];
+    Polynomial f;
+    f.of[1][0] = 1;
+    return f;
+  }
+
+  std::vector<Polynomial> made_;  // By part.
+  Formula formula_;
+};
+
+// What a Gelu comes to.
+Formula GeluOf(Part::Kind function) {
+  Formula gelu;
+  gelu.function = function;
+  gelu.result.of[0][1] = 0.5;
+  gelu.result.of[1][1] = 0.5;
+  if (function == Part::Kind::kErf) {
+    gelu.argument.of[0][1] = std::numbers::sqrt2 / 2;
+    return gelu;
+  }
+  const double factor = std::sqrt(2 * std::numbers::inv_pi);
+  gelu.argument.of[0][1] = factor;
+  gelu.argument.of[0][3] = factor * 0.044715;
+  return gelu;
+}
+
+// With a tolerance of infinity, any number but 0 is as good as another.
+bool AreAlike(const Polynomial& a, const Polynomial& b, double tolerance) {
+  for (size_t i = 0; i < 2; ++i) {
+    for (size_t k = 0; k < Polynomial::kDegrees; ++k) {
+      if ((a.of[i][k] == 0) != (b.of[i][k] == 0)) return false;
+      const double off = std::fabs(a.of[i][k] - b.of[i][k]);
+      if (b.of[i][k] != 0 && !(off <= tolerance * std::fabs(b.of[i][k]))) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool IsGelu(const std::optional<Formula>& formula, double tolerance) {
+  if (!formula.has_value() || !formula->function.has_value()) return false;
+  const Formula gelu = GeluOf(*formula->function);
+  return AreAlike(formula->argument, gelu.argument, tolerance) &&
+         AreAlike(formula->result, gelu.result, tolerance);
+}
+
+bool IsFunction(const Part& part) {
+  return part.kind == Part::Kind::kErf || part.kind == Part::Kind::kTanh;
+}
+bool IsLeaf(const Part& part) {
+  return part.kind == Part::Kind::kInput || part.kind == Part::Kind::kNumber;
+}
+
+// Counts how often numbers are read by what is computed around the function:
+// a Gelu has a 1 and a half there. A further factor would only show in the
+// numbers themselves.
+size_t NumbersAround(absl::Span<const Part> parts) {
+  std::vector<bool> is_inside(parts.size());
+  size_t numbers = 0;
+  for (size_t i = parts.size(); i-- > 0;) {
+    const Part& part = parts[i];
+    if (IsLeaf(part)) continue;
+    std::vector<size_t> read = {part.left};
+    if (!IsFunction(part)) read.push_back(part.right);
+    for (const size_t k : read) {
+      const bool is_inside_too = is_inside[i] || IsFunction(part);
+      if (is_inside_too) is_inside[k] = true;
+      if (!is_inside_too && parts[k].kind == Part::Kind::kNumber) ++numbers;
+    }
+  }
+  return numbers;
+}
+
+constexpr std::pair<std::string_view, Part::Kind> kKinds[] = {
+    {"Add", Part::Kind::kAdd}, {"Mul", Part::Kind::kMul},
+    {"Div", Part::Kind::kDiv}, {"Pow", Part::Kind::kPow},
+    {"Erf", Part::Kind::kErf}, {"Tanh", Part::Kind::kTanh}};
+
+std::optional<Part::Kind> KindOf(const Operation& operation) {
+  if (!operation.def().domain.empty()) return std::nullopt;
+  for (const auto& [name, kind] : kKinds) {
+    if (operation.kind() == name) return kind;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Walks along the operations that compute from x and numbers alone.
+class GeluFinder {
+ public:
+  GeluFinder(const Network& network, ValueId x,
+             absl::FunctionRef<bool(ValueId)> is_number)
+      : network_(network), x_(x), is_number_(is_number) {}
+
+  std::optional<GeluPattern> Find() {
+    std::set<ValueId> known = {x_};
+    for (const OperationId id : network_.order()) {
+      const Operation& operation = network_.operation(id);
+      if (!KindOf(operation).has_value() || operation.outputs.size() != 1 ||
+          !ComputesFrom(known, operation)) {
+        continue;
+      }
+      known.insert(operation.outputs[0]);
+      GeluPattern pattern = PatternOf(operation);
+      if (HasForm(&pattern) && IsClosed(pattern)) return pattern;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  bool ComputesFrom(const std::set<ValueId>& known,
+                    const Operation& operation) const {
+    bool has_known = false;
+    for (const ValueId value : operation.inputs) {
+      if (known.contains(value)) {
+        has_known = true;
+      } else if (value == kNoValue || !is_number_(value)) {
+        return false;
+      }
+    }
+    return has_known && operation.inputs.size() <= 2;
+  }
+
+  // The operation and all that it is computed by.
+  GeluPattern PatternOf(const Operation& last) const {
+    GeluPattern pattern;
+    std::map<ValueId, size_t> places = {{x_, 0}};
+    pattern.parts_ = {{Part::Kind::kInput}};
+    Append(last, &places, &pattern);
+    return pattern;
+  }
+  void Append(const Operation& operation, std::map<ValueId, size_t>* places,
+              GeluPattern* pattern) const {
+    std::array<size_t, 2> read = {};
+    for (size_t i = 0; i < operation.inputs.size(); ++i) {
+      const ValueId value = operation.inputs[i];
+      if (!places->contains(value) && is_number_(value)) {
+        (*places)[value] = pattern->parts_.size();
+        pattern->parts_.push_back(
+            {Part::Kind::kNumber, pattern->numbers_.size()});
+        pattern->numbers_.push_back(value);
+      } else if (!places->contains(value)) {
+        Append(network_.operation(network_.value(value).producer), places,
+               pattern);
+      }
+      read[i] = places->at(value);
+    }
+    (*places)[operation.outputs[0]] = pattern->parts_.size();
+    pattern->parts_.push_back({*KindOf(operation), read[0], read[1]});
+    pattern->operations_.push_back(operation.id);
+  }
+
+  // Whether it is a Gelu with the right numbers, which are not known here:
+  // instead of those, numbers are taken that do not cancel each other out.
+  static bool HasForm(GeluPattern* pattern) {
+    std::vector<double> any;
+    for (size_t i = 0; i < pattern->numbers_.size(); ++i) {
+      any.push_back(0.6180339887 + 0.2360679775 * static_cast<double>(i));
+    }
+    for (const Part& part : pattern->parts_) {
+      if (part.kind != Part::Kind::kPow) continue;
+      const Part& exponent = pattern->parts_[part.right];
+      if (exponent.kind == Part::Kind::kNumber) any[exponent.left] = 3;
+    }
+    const auto formula = FormulaMaker().Make(pattern->parts_, any);
+    if (!IsGelu(formula, HUGE_VAL) || NumbersAround(pattern->parts_) != 2) {
+      return false;
+    }
+    pattern->formula_ = *formula->function == Part::Kind::kErf
+                            ? ops::GeluFormula::kErf
+                            : ops::GeluFormula::kTanh;
+    return true;
+  }
+
+  // Whether nothing but its result is needed elsewhere.
+  bool IsClosed(GeluPattern& pattern) const {
+    const auto& inside = pattern.operations_;
+    const auto outputs = network_.outputs();
+    for (size_t i = 0; i + 1 < inside.size(); ++i) {
+      const ValueId made = network_.operation(inside[i]).outputs[0];
+      if (std::find(outputs.begin(), outputs.end(), made) != outputs.end()) {
+        return false;
+      }
+      for (const Use& use : network_.value(made).uses) {
+        if (std::find(inside.begin(), inside.end(), use.user) == inside.end()) {
+          return false;
+        }
+      }
+    }
+    SortByOrder(&pattern.operations_);
+    return true;
+  }
+  void SortByOrder(std::vector<OperationId>* operations) const {
+    std::vector<OperationId> sorted;
+    for (const OperationId id : network_.order()) {
+      if (std::find(operations->begin(), operations->end(), id) !=
+          operations->end()) {
+        sorted.push_back(id);
+      }
+    }
+    *operations = std::move(sorted);
+  }
+
+  const Network& network_;
+  const ValueId x_;
+  const absl::FunctionRef<bool(ValueId)> is_number_;
+};
+
+std::optional<GeluPattern> GeluPattern::Find(
+    const Network& network, ValueId x,
+    absl::FunctionRef<bool(ValueId)> is_number) {
+  return GeluFinder(network, x, is_number).Find();
+}
+
+// A factor is made of two rounded numbers at most.
+bool GeluPattern::Holds(absl::Span<const double> numbers,
+                        double spacing) const {
+  return IsGelu(FormulaMaker().Make(parts_, numbers), spacing);
+}
+
+}  // namespace nodewise

@@ -1,0 +1,438 @@
+#include "nodewise/runner/input_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "fmt/format.h"
+#include "nodewise/dump/dump.h"
+#include "nodewise/random/random.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+#include "nodewise/tensors/model_order.h"
+#include "nodewise/tensors/tensor_file.h"
+
+namespace nodewise {
+namespace {
+
+// Does what ReadOneTensor does for a file that has been read.
+absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
+                              const std::string& path,
+                              const std::vector<std::string>& names) {
+  if (tensors.size() == 1) return tensors[0].tensor;
+  for (const std::string& name : names) {
+    for (const NamedTensor& entry : tensors) {
+      if (entry.name == name) return entry.tensor;
+    }
+  }
+  std::vector<std::string> there;
+  there.reserve(tensors.size());
+  for (const NamedTensor& entry : tensors) there.push_back(entry.name);
+  return absl::NotFoundError(fmt::format(
+      "{}: has {} tensors and none is named {}, expected it or a single one "
+      "(it holds {})",
+      path, tensors.size(), names[0], ListOf(there, 8)));
+}
+
+VmInputType TypeOf(const std::string& name, const NDArray& tensor) {
+  const absl::Span<const int64_t> shape = tensor.shape();
+  return {name, {shape.begin(), shape.end()}, tensor.dtype()};
+}
+
+}  // namespace
+
+absl::StatusOr<NDArray> ReadOneTensor(const std::string& path,
+                                      const std::vector<std::string>& names) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
+  return OneOf(tensors, path, names);
+}
+
+absl::StatusOr<std::vector<NamedTensor>> InputFiles::Read(
+    const std::string& path) const {
+  const auto kept = kept_.find(path);
+  if (kept != kept_.end()) return kept->second;
+  return ReadTensorFile(path);
+}
+
+absl::StatusOr<std::vector<NamedTensor>> InputFiles::ReadToKeep(
+    const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors, Read(path));
+  for (NamedTensor& entry : tensors) {
+    if (entry.tensor.is_held_once()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(entry.tensor, entry.tensor.CopyToHost());
+  }
+  kept_[path] = tensors;
+  return tensors;
+}
+
+absl::StatusOr<std::vector<VmInputType>> InputFiles::TypesOf(
+    absl::Span<const InputFile> files) {
+  std::vector<VmInputType> types;
+  for (const InputFile& file : files) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadToKeep(file.path));
+    if (file.name.empty()) {
+      for (const NamedTensor& entry : tensors) {
+        types.push_back(TypeOf(entry.name, entry.tensor));
+      }
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                              OneOf(tensors, file.path, {file.name}));
+    types.push_back(TypeOf(file.name, tensor));
+  }
+  return types;
+}
+
+std::vector<NamedTensor> NameInputs(const InputList& list,
+                                    absl::Span<const RunInput> inputs) {
+  std::vector<NamedTensor> named;
+  named.reserve(inputs.size());
+  for (const RunInput& input : inputs) {
+    named.push_back({list.Key(input.input), input.tensor});
+  }
+  return named;
+}
+
+InputCollector::InputCollector(const InputList& list, const InputFiles& files,
+                               DiagnosticList* diagnostics)
+    : list_(list),
+      files_(files),
+      diagnostics_(*diagnostics),
+      inputs_(list.size()) {
+  for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].input = i;
+}
+
+void InputCollector::Give(const InputFile& file) {
+  file.name.empty() ? GiveAll(file.path) : GiveOne(file);
+}
+
+void InputCollector::Give(const NamedTensor& tensor) {
+  if (!files_.IsFrozen(tensor.name)) Set(tensor.name, tensor.tensor, "memory");
+}
+
+void InputCollector::GiveOne(const InputFile& file) {
+  if (files_.IsFrozen(file.name)) {
+    return AddError(absl::InvalidArgumentError(fmt::format(
+        "input {}: is given and frozen, expected one of both", file.name)));
+  }
+  // A wrong name is cheaper to find than a wrong file.
+  if (const auto known = list_.Find(file.name); !known.ok()) {
+    return AddError(known.status());
+  }
+  // Only the one tensor stays in memory, so that it need not be copied.
+  const auto read = [&]() -> absl::StatusOr<NDArray> {
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, files_.Read(file.path));
+    return OneOf(tensors, file.path, {file.name});
+  };
+  const auto tensor = read();
+  if (!tensor.ok()) return AddError(tensor.status());
+  Set(file.name, *tensor, file.path);
+}
+
+void InputCollector::GiveAll(const std::string& path) {
+  const auto tensors = files_.Read(path);
+  if (!tensors.ok()) return AddError(tensors.status());
+  if (tensors->empty()) {
+    return AddError(absl::InvalidArgumentError(
+        fmt::format("{}: holds no tensor, expected inputs", path)));
+  }
+  for (const NamedTensor& entry : *tensors) {
+    if (!files_.IsFrozen(entry.name)) Set(entry.name, entry.tensor, path);
+  }
+}
+
+void InputCollector::Set(const std::string& name, const NDArray& tensor,
+                         const std::string& path) {
+  const auto input = list_.Find(name);
+  if (!input.ok()) return AddError(At(path, input.status()));
+  std::string& from = inputs_[*input].from;
+  if (!from.empty()) {
+    return AddError(absl::InvalidArgumentError(fmt::format(
+        "{}: input {}: is given twice, expected once ({} has it too)", path,
+        name, from)));
+  }
+  from = path;
+  if (!list_.Fits(*input, tensor)) {
+    return AddError(absl::InvalidArgumentError(fmt::format(
+        "{}: input {}: is {}, expected {}", path, name,
+        TypeToString(tensor.shape(), tensor.dtype()), list_.TypeText(*input))));
+  }
+  const absl::Status status = Keep(*input, tensor);
+  if (!status.ok()) AddError(At(path, status));
+}
+
+// Tensors of a .params file are views of the file, which may change.
+absl::Status InputCollector::Keep(size_t input, const NDArray& tensor) {
+  NODEWISE_RETURN_IF_ERROR(list_.CheckSettable(input));
+  if (tensor.is_held_once()) {
+    inputs_[input].tensor = tensor;
+    return absl::OkStatus();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(inputs_[input].tensor, tensor.CopyToHost());
+  return absl::OkStatus();
+}
+
+void InputCollector::Complete(std::optional<uint64_t> seed,
+                              const Hints& hints) {
+  if (diagnostics_.HasErrors()) return;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i].from.empty() || !list_.IsNeeded(i)) continue;
+    if (seed.has_value()) {
+      Draw(i, *seed, hints);
+    } else {
+      AddMissing(i, hints);
+    }
+  }
+}
+
+void InputCollector::Draw(size_t input, uint64_t seed, const Hints& hints) {
+  const std::string name = list_.Name(input);
+  inputs_[input].from = fmt::format("random, seed {}", seed);
+  const auto draw = [&]() -> absl::StatusOr<NDArray> {
+    const TensorType type = list_.Type(input);
+    if (!type.is_static()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "is {}, expected all sizes, to draw it{}", list_.TypeText(input),
+          hints.how_to_size ? hints.how_to_size(name, type) : ""));
+    }
+    RandomSource source(seed, name);
+    return RandomTensor(source, *type.sizes(), type.dtype);
+  };
+  const auto tensor = draw();
+  const absl::Status status =
+      tensor.ok() ? Keep(input, *tensor) : tensor.status();
+  if (!status.ok()) AddError(At("input " + name, status));
+}
+
+void InputCollector::AddMissing(size_t input, const Hints& hints) {
+  const std::string name = list_.Key(input);
+  Diagnostic diagnostic;
+  diagnostic.file = "input " + name;
+  diagnostic.found = "was not given";
+  diagnostic.expected = list_.TypeText(input);
+  if (hints.how_to_give) diagnostic.hint = hints.how_to_give(name);
+  diagnostics_.Add(std::move(diagnostic));
+}
+
+std::vector<RunInput> InputCollector::Inputs() const {
+  std::vector<RunInput> result;
+  for (const RunInput& input : inputs_) {
+    if (!input.from.empty()) result.push_back(input);
+  }
+  return result;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 4> kExtensions = {".npz", ".params",
+                                                         ".npy", ".pb"};
+constexpr std::string_view kTestInput = "input_";
+
+bool IsTensorFile(const fs::path& path) {
+  return std::find(kExtensions.begin(), kExtensions.end(),
+                   path.extension().string()) != kExtensions.end();
+}
+
+// Such a file has one tensor, whose name says nothing about the input's.
+bool HasOneTensor(const fs::path& path) {
+  return path.extension() == ".npy" || path.extension() == ".pb";
+}
+
+// Returns where the digits at a place end.
+size_t EndOfNumber(const std::string& text, size_t begin) {
+  size_t end = begin;
+  while (end < text.size() && std::isdigit(uint8_t(text[end])) != 0) ++end;
+  return end;
+}
+
+// Compares numbers in names by their value. The longer of two numbers without
+// leading zeros is the larger one.
+bool ComesBefore(const std::string& a, const std::string& b) {
+  size_t i = 0;
+  size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    const size_t end_i = EndOfNumber(a, i);
+    const size_t end_j = EndOfNumber(b, j);
+    if (end_i > i && end_j > j) {
+      while (i + 1 < end_i && a[i] == '0') ++i;
+      while (j + 1 < end_j && b[j] == '0') ++j;
+      if (end_i - i != end_j - j) return end_i - i < end_j - j;
+    }
+    if (a[i] != b[j]) return a[i] < b[j];
+    ++i;
+    ++j;
+  }
+  const bool a_ends = i == a.size();
+  const bool b_ends = j == b.size();
+  return a_ends && b_ends ? a < b : a_ends;
+}
+
+struct Listed {
+  std::vector<std::string> folders;
+  std::vector<std::string> tensor_files;
+  std::vector<std::string> others;
+};
+
+absl::StatusOr<Listed> List(const std::string& folder) {
+  Listed listed;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const fs::path& path = at->path();
+    std::error_code unknown;
+    auto* to = &listed.others;
+    if (fs::is_directory(path, unknown)) {
+      to = &listed.folders;
+    } else if (IsTensorFile(path)) {
+      to = &listed.tensor_files;
+    }
+    to->push_back(path);
+  }
+  if (error) {
+    return absl::NotFoundError(
+        fmt::format("{}: cannot be listed: {}, expected a folder", folder,
+                    error.message()));
+  }
+  std::sort(listed.folders.begin(), listed.folders.end(), &ComesBefore);
+  std::sort(listed.tensor_files.begin(), listed.tensor_files.end(),
+            &ComesBefore);
+  std::sort(listed.others.begin(), listed.others.end(), &ComesBefore);
+  return listed;
+}
+
+// Returns the number N of a file input_N.pb.
+std::optional<size_t> NumberOf(const std::string& path) {
+  const fs::path file(path);
+  const std::string stem = file.stem();
+  size_t number = 0;
+  const bool is_input =
+      file.extension() == ".pb" && stem.starts_with(kTestInput) &&
+      absl::SimpleAtoi(stem.substr(kTestInput.size()), &number);
+  return is_input ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::string> NeededInputs(const InputList& inputs) {
+  std::vector<std::string> needed;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs.IsNeeded(i)) needed.push_back(inputs.Key(i));
+  }
+  return needed;
+}
+
+absl::StatusOr<InputFile> TestInput(const std::string& path, size_t number,
+                                    const InputList& inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
+  if (tensors.size() == 1 && inputs.Find(tensors[0].name).ok()) {
+    return InputFile{tensors[0].name, path};
+  }
+  const std::vector<std::string> needed = NeededInputs(inputs);
+  if (number < needed.size()) return InputFile{needed[number], path};
+  return absl::InvalidArgumentError(
+      fmt::format("{}: is input {} of a test set, expected at most {}, as the "
+                  "network has",
+                  path, number, CountOf(needed.size(), "input")));
+}
+
+}  // namespace
+
+absl::StatusOr<SampleFolder> ListSamples(const std::string& folder) {
+  NODEWISE_ASSIGN_OR_RETURN(Listed listed, List(folder));
+  for (const std::string& file : listed.tensor_files) {
+    if (!NumberOf(file).has_value()) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}: is an ONNX test set, which is one sample, expected a "
+                    "folder of samples (give the folder that it is in)",
+                    folder));
+  }
+  SampleFolder found;
+  found.samples = std::move(listed.folders);
+  found.samples.insert(found.samples.end(), listed.tensor_files.begin(),
+                       listed.tensor_files.end());
+  std::sort(found.samples.begin(), found.samples.end(), &ComesBefore);
+  for (const std::string& path : listed.others) {
+    found.passed_over.push_back(fs::path(path).filename());
+  }
+  if (!found.samples.empty()) return found;
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: has no samples, expected files .npz, .params, .npy or .pb, or "
+      "folders of them",
+      folder));
+}
+
+std::vector<std::string> TensorFilesOf(const std::string& sample) {
+  std::error_code error;
+  if (!fs::is_directory(sample, error)) return {sample};
+  const auto listed = List(sample);
+  if (!listed.ok()) return {};
+  std::vector<std::string> files;
+  for (const std::string& path : listed->tensor_files) {
+    if (NumberOf(path).has_value()) files.push_back(path);
+  }
+  return files.empty() ? listed->tensor_files : files;
+}
+
+absl::StatusOr<std::vector<InputFile>> FilesOfSample(const std::string& sample,
+                                                     const InputList& inputs) {
+  std::error_code error;
+  if (!fs::is_directory(sample, error)) {
+    const std::vector<std::string> needed = NeededInputs(inputs);
+    if (!HasOneTensor(sample) || needed.size() != 1) {
+      return std::vector<InputFile>{{"", sample}};
+    }
+    return std::vector<InputFile>{{needed[0], sample}};
+  }
+  std::vector<InputFile> files;
+  for (const std::string& path : TensorFilesOf(sample)) {
+    const std::optional<size_t> number = NumberOf(path);
+    InputFile file{"", path};
+    if (number.has_value()) {
+      NODEWISE_ASSIGN_OR_RETURN(file, TestInput(path, *number, inputs));
+    }
+    files.push_back(std::move(file));
+  }
+  if (!files.empty()) return files;
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: is a folder without inputs, expected input_0.pb, or files .npz, "
+      ".params, .npy or .pb",
+      sample));
+}
+
+namespace {
+
+// Returns the names that an entry may have in a file: its node's, the one that
+// `run --until` writes, and the one in a dump.
+std::vector<std::string> NamesOf(const GraphIndex& index, EntryId entry) {
+  const NodeId node = index.NodeOf(entry);
+  const uint32_t output = index.OutputOf(entry);
+  std::vector<std::string> names = {
+      index.KeyOf(entry),
+      DumpKeyOf(index.graph().node(node).name, node, output)};
+  if (output == 0) names.insert(names.begin(), index.KeyOf(node));
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<TensorPatch> ReadPatch(const GraphIndex& index,
+                                      const std::string& entry,
+                                      const std::string& file,
+                                      const std::string& where) {
+  const auto found = index.FindEntry(entry);
+  if (!found.ok()) return At(where, found.status());
+  auto tensor = ReadOneTensor(file, NamesOf(index, *found));
+  if (!tensor.ok()) return At(where, tensor.status());
+  auto stored = InStoredOrder(index, *found, *tensor);
+  if (!stored.ok()) return At(where, At(file, stored.status()));
+  return TensorPatch{entry, *std::move(stored), file, where};
+}
+
+}  // namespace nodewise

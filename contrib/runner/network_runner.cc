@@ -1,0 +1,364 @@
+#include "nodewise/runner/network_runner.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nodewise/graph/graph_executor.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ndarray/tensor_stats.h"
+#include "nodewise/support/machine.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+bool IsOpen(const Network& network, ValueId id) {
+  if (id == kNoValue) return false;
+  const TensorType& type = network.value(id).type;
+  return !type.has_dtype() || !type.is_static();
+}
+
+bool MakesOpenSizes(const Network& network, const Operation& operation) {
+  return std::any_of(operation.outputs.begin(), operation.outputs.end(),
+                     [&](ValueId id) { return IsOpen(network, id); });
+}
+
+// What the run made of the values whose sizes are open, in their order.
+using FoundTypes = std::vector<std::pair<ValueId, TensorType>>;
+
+absl::StatusOr<FoundTypes> TypesOfRun(const Network& network,
+                                      std::vector<NDArray> inputs) {
+  OperationId last = kNoOperation;
+  for (const OperationId id : network.order()) {
+    if (MakesOpenSizes(network, network.operation(id))) last = id;
+  }
+  FoundTypes types;
+  InterpretOptions options;
+  options.observe = [&](const OperationRun& run) -> absl::StatusOr<bool> {
+    const auto& outputs = run.operation.outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!IsOpen(network, outputs[i])) continue;
+      types.emplace_back(outputs[i], TensorType::Of(*run.result.outputs[i]));
+    }
+    return run.operation.id == last;
+  };
+  NODEWISE_RETURN_IF_ERROR(
+      Interpret(network, std::move(inputs), options).status());
+  return types;
+}
+
+absl::StatusOr<std::vector<NDArray>> InOrder(
+    const Network& network, absl::Span<const NamedTensor> given) {
+  std::vector<NDArray> inputs;
+  for (const ValueId id : network.inputs()) {
+    const std::string& name = network.value(id).name;
+    const auto found = std::find_if(
+        given.begin(), given.end(),
+        [&](const NamedTensor& input) { return input.name == name; });
+    if (found == given.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("input {}: was not given, expected a tensor", name));
+    }
+    inputs.push_back(found->tensor);
+  }
+  return inputs;
+}
+
+}  // namespace
+
+void BindSizes(absl::Span<const VmInputType> given, Network* network) {
+  for (const VmInputType& type : given) {
+    const auto id = network->FindValue(type.name);
+    if (!id.ok()) continue;
+    const auto is_open = [&](size_t side) {
+      const TensorType& known = network->value(*id).type;
+      return network->value(*id).kind == NetworkValue::Kind::kInput &&
+             known.has_rank() && known.shape->size() == type.shape.size() &&
+             !(*known.shape)[side].is_known();
+    };
+    for (size_t i = 0; i < type.shape.size(); ++i) {
+      if (!is_open(i)) continue;
+      TensorType wanted = network->value(*id).type;
+      const std::string name = (*wanted.shape)[i].name();
+      (*wanted.shape)[i] = Dim(type.shape[i]);
+      if (name.empty()) {
+        network->SetInputType(*id, std::move(wanted)).IgnoreError();
+      } else {
+        network->BindDim(name, type.shape[i]).IgnoreError();
+      }
+    }
+  }
+}
+
+void BindSizes(absl::Span<const NamedTensor> given, Network* network) {
+  std::vector<VmInputType> types;
+  for (const NamedTensor& each : given) {
+    const absl::Span<const int64_t> shape = each.tensor.shape();
+    types.push_back(
+        {each.name, {shape.begin(), shape.end()}, each.tensor.dtype()});
+  }
+  BindSizes(types, network);
+}
+
+bool HasOpenSizes(const Network& network) {
+  return std::any_of(network.order().begin(), network.order().end(),
+                     [&](OperationId id) {
+                       return MakesOpenSizes(network, network.operation(id));
+                     });
+}
+
+absl::Status FindSizes(absl::Span<const NamedTensor> inputs, Network* network) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
+                            InOrder(*network, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const FoundTypes types,
+                            TypesOfRun(*network, std::move(tensors)));
+  for (const auto& [id, type] : types) {
+    // Types that were found before may tell the rest: one Reshape, say, tells
+    // the sizes of all that follows.
+    if (!IsOpen(*network, id)) continue;
+    NODEWISE_RETURN_IF_ERROR(network->SetFoundType(id, type));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// Sees the operations of one run: hands what they make to the sink, and ends
+// the run where the rule says.
+class OperationObserver {
+ public:
+  OperationObserver(const Network& network, const std::string& source,
+                    const RunOptions& options, RunResult* result)
+      : network_(network),
+        source_(source),
+        options_(options),
+        result_(*result) {}
+
+  // Finds the operation of the stop rule.
+  absl::Status Prepare() {
+    if (!options_.stop.has_value() || options_.stop->node.empty()) {
+      return absl::OkStatus();
+    }
+    const auto operation = network_.FindOperation(options_.stop->node);
+    if (!operation.ok()) return At(options_.stop->where, operation.status());
+    until_ = *operation;
+    return absl::OkStatus();
+  }
+
+  absl::Status HandInputs(const std::vector<NDArray>& tensors) const {
+    if (options_.sink == nullptr) return absl::OkStatus();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const std::string& name = network_.value(network_.inputs()[i]).name;
+      if (options_.select && !options_.select(name)) continue;
+      const TensorKey key{name, 0, TensorRole::kOutput, source_};
+      TensorItem item{key};
+      item.tensor = tensors[i].tensor();
+      item.lasting = tensors[i];
+      item.is_network_input = true;
+      NODEWISE_RETURN_IF_ERROR(options_.sink->Take(item));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> Observe(const OperationRun& run) {
+    if (options_.sink != nullptr) NODEWISE_RETURN_IF_ERROR(Hand(run));
+    if (!options_.stop.has_value()) return false;
+    const bool made_value = options_.stop->values.has_value() && MadeValue(run);
+    if (!made_value && until_ != run.operation.id) return false;
+    return Stop(run, made_value);
+  }
+
+ private:
+  const std::string& NameOf(const OperationRun& run, size_t output) const {
+    return network_.value(run.operation.outputs[output]).name;
+  }
+
+  absl::Status Hand(const OperationRun& run) const {
+    for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
+      const NDArray& tensor = run.result.outputs[i];
+      if (run.operation.outputs[i] == kNoValue || !tensor.defined()) continue;
+      const std::string& name = NameOf(run, i);
+      if (options_.select && !options_.select(name)) continue;
+      const TensorKey key{name, 0, TensorRole::kOutput, source_};
+      TensorItem item{key};
+      item.tensor = tensor.tensor();
+      item.lasting = tensor;
+      item.time = run.time;
+      if (options_.with_bounds && i < run.result.bounds.size()) {
+        item.proved_bounds = run.result.bounds[i].proved;
+        item.expected_bounds = run.result.bounds[i].expected;
+      }
+      NODEWISE_RETURN_IF_ERROR(options_.sink->Take(item));
+    }
+    return absl::OkStatus();
+  }
+
+  bool MadeValue(const OperationRun& run) {
+    for (size_t i = 0; i < run.result.outputs.size(); ++i) {
+      const NDArray& tensor = run.result.outputs[i];
+      if (run.operation.outputs[i] == kNoValue || !tensor.defined()) continue;
+      if (!HasNumbers(tensor.dtype())) {
+        result_.unread.push_back({NameOf(run, i), tensor.dtype()});
+      } else if (HoldsValue(StatsOf(*tensor), *options_.stop->values)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  absl::StatusOr<bool> Stop(const OperationRun& run, bool made_value) {
+    const Operation& operation = run.operation;
+    result_.stopped = StopPlace{
+        operation.name,
+        fmt::format("operation {} ({})", operation.name, operation.kind()),
+        std::string(operation.kind()), made_value};
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      if (operation.outputs[i] == kNoValue) continue;
+      NODEWISE_ASSIGN_OR_RETURN(NDArray copy,
+                                run.result.outputs[i].CopyToHost());
+      result_.outputs.push_back({NameOf(run, i), std::move(copy)});
+    }
+    return true;
+  }
+
+  const Network& network_;
+  const std::string& source_;
+  const RunOptions& options_;
+  RunResult& result_;
+  OperationId until_ = kNoOperation;
+};
+
+class NetworkRunner : public Runner {
+ public:
+  NetworkRunner(std::string name, std::shared_ptr<const Network> network,
+                const Evaluator& evaluator)
+      : name_(std::move(name)),
+        network_(std::move(network)),
+        interpreter_(*network_, evaluator),
+        inputs_(ListInputs(*network_)) {
+    std::vector<NamedTensor> outputs = NameOutputs({});
+    for (NamedTensor& output : outputs) {
+      outputs_.push_back(std::move(output.name));
+    }
+  }
+
+  const std::string& name() const override { return name_; }
+  const InputList& inputs() const override { return *inputs_; }
+  const std::vector<std::string>& outputs() const override { return outputs_; }
+  bool Can(Capability capability) const override {
+    return capability != Capability::kNodeInputs;
+  }
+
+ protected:
+  absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
+                                       const RunOptions& options) override {
+    RunResult result;
+    OperationObserver observer(*network_, name_, options, &result);
+    NODEWISE_RETURN_IF_ERROR(observer.Prepare());
+    InterpretOptions interpret;
+    interpret.with_bounds = options.with_bounds;
+    NODEWISE_RETURN_IF_ERROR(
+        TakePatches(options.patches, &tensors, &interpret.replaced));
+    if (options.sink != nullptr || options.stop.has_value()) {
+      interpret.observe = [&](const OperationRun& run) {
+        return observer.Observe(run);
+      };
+    }
+    std::vector<NDArray> outputs;
+    for (uint64_t i = 0; i < options.repeats; ++i) {
+      NODEWISE_RETURN_IF_ERROR(observer.HandInputs(tensors));
+      const int64_t start_ns = ClockNanoseconds();
+      NODEWISE_ASSIGN_OR_RETURN(outputs, interpreter_.Run(tensors, interpret));
+      result.durations_ns.push_back(ClockNanoseconds() - start_ns);
+      if (result.stopped.has_value()) return result;
+    }
+    for (NDArray& output : outputs) {
+      // A constant, an input or what a sink keeps would be the caller's too.
+      if (output.is_held_once()) continue;
+      NODEWISE_ASSIGN_OR_RETURN(output, output.CopyToHost());
+    }
+    result.outputs = NameOutputs(std::move(outputs));
+    return result;
+  }
+
+ private:
+  // Gives the outputs unique names, since a value may be an output twice.
+  // Outputs without a tensor are only named.
+  std::vector<NamedTensor> NameOutputs(std::vector<NDArray> tensors) const {
+    tensors.resize(network_->outputs().size());
+    std::vector<NamedTensor> outputs;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      outputs.push_back({network_->value(network_->outputs()[i]).name,
+                         std::move(tensors[i])});
+    }
+    MakeNamesUnique(&outputs);
+    return outputs;
+  }
+
+  // A patch of an input takes the place of what was given.
+  absl::Status TakePatches(const std::vector<TensorPatch>& patches,
+                           std::vector<NDArray>* inputs,
+                           std::map<ValueId, NDArray>* replaced) const {
+    std::set<ValueId> patched;
+    for (const TensorPatch& patch : patches) {
+      const auto id = network_->FindValue(patch.entry);
+      if (!id.ok()) return At(patch.where, id.status());
+      const NetworkValue& value = network_->value(*id);
+      auto tensor = CheckPatch(patch, value);
+      if (!tensor.ok()) return At(patch.where, tensor.status());
+      if (!patched.insert(*id).second) {
+        return At(patch.where,
+                  absl::InvalidArgumentError(
+                      fmt::format("{}: value {}: is given twice, expected once",
+                                  patch.from, patch.entry)));
+      }
+      if (value.kind != NetworkValue::Kind::kInput) {
+        (*replaced)[*id] = *std::move(tensor);
+        continue;
+      }
+      for (size_t i = 0; i < inputs->size(); ++i) {
+        if (network_->inputs()[i] == *id) (*inputs)[i] = *tensor;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<NDArray> CheckPatch(const TensorPatch& patch,
+                                     const NetworkValue& value) const {
+    if (value.kind == NetworkValue::Kind::kConstant) {
+      return absl::InvalidArgumentError(fmt::format(
+          "value {}: is a constant, expected an input or what an operation "
+          "makes",
+          value.name));
+    }
+    const TensorType type = TensorType::Of(*patch.tensor);
+    if (!AreCompatible(type, value.type)) {
+      return absl::InvalidArgumentError(
+          fmt::format("value {}: is {}, expected {}", value.name,
+                      ToString(type), ToString(value.type)));
+    }
+    return patch.tensor.CopyToHost();
+  }
+
+  const std::string name_;
+  const std::shared_ptr<const Network> network_;
+  const Interpreter interpreter_;
+  const std::unique_ptr<const InputList> inputs_;
+  std::vector<std::string> outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> MakeNetworkRunner(
+    const std::string& kind, const std::string& target,
+    std::shared_ptr<const Network> network, const Evaluator& evaluator) {
+  return std::make_unique<NetworkRunner>(kind + " " + target,
+                                         std::move(network), evaluator);
+}
+
+}  // namespace nodewise
