@@ -48,10 +48,9 @@ constexpr std::array<std::string_view, 10> kMachineWords = {
     "Killed signal"};
 
 bool IsAboutTheMachine(std::string_view message) {
-  return std::any_of(kMachineWords.begin(), kMachineWords.end(),
-                     [&](std::string_view words) {
-                       return message.find(words) != message.npos;
-                     });
+  return std::ranges::any_of(kMachineWords, [&](std::string_view words) {
+    return message.find(words) != message.npos;
+  });
 }
 
 absl::Status OfTheMachine(std::string_view what) {

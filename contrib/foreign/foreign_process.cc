@@ -119,7 +119,7 @@ struct Captured {
       line = line.substr(first);
       lines.push_back(Printable(line));
     }
-    std::reverse(lines.begin(), lines.end());
+    std::ranges::reverse(lines);
     std::string text;
     for (const std::string& line : lines) {
       text += (text.empty() ? "" : " / ") + line;

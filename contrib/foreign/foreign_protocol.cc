@@ -207,7 +207,7 @@ bool IsPlainName(std::string_view name) {
   constexpr std::string_view kOther = "._-";
   constexpr size_t kMostNameBytes = 200;
   return !name.empty() && name.size() <= kMostNameBytes && name[0] != '.' &&
-         std::all_of(name.begin(), name.end(), [&](char c) {
+         std::ranges::all_of(name, [&](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
                   (c >= 'A' && c <= 'Z') ||
                   kOther.find(c) != std::string_view::npos;

@@ -606,8 +606,7 @@ class ForeignRunner : public Runner {
   }
 
   bool IsOutput(const std::string& name) const {
-    return std::find(value_outputs_.begin(), value_outputs_.end(), name) !=
-           value_outputs_.end();
+    return std::ranges::find(value_outputs_, name) != value_outputs_.end();
   }
 
   // Reads a tensor, and keeps it if it is an output of the network.
@@ -834,9 +833,8 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(
   }
   std::vector<NDArray> outputs;
   for (const std::string& name : asked.values) {
-    const auto found = std::find_if(
-        made.begin(), made.end(),
-        [&](const NamedTensor& each) { return each.name == name; });
+    const auto found = std::ranges::find_if(
+        made, [&](const NamedTensor& each) { return each.name == name; });
     // Two outputs may be one value, so each gets a copy of its own.
     NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
                               found->tensor.CopyToHost());

@@ -121,8 +121,8 @@ constexpr std::string_view kOrt = "ort";
 constexpr std::string_view kExec = "exec:";
 
 const KnownProgram* FindProgram(std::string_view prefix) {
-  const auto found = std::find_if(
-      std::begin(kPrograms), std::end(kPrograms),
+  const auto found = std::ranges::find_if(
+      kPrograms,
       [&](const KnownProgram& each) { return each.prefix == prefix; });
   return found == std::end(kPrograms) ? nullptr : &*found;
 }
@@ -170,7 +170,7 @@ absl::StatusOr<ForeignCommand> CommandOf(const KnownProgram& program,
                                          const ProgramSpec& spec) {
   const std::vector<std::string> levels = OrtLevels();
   if (!spec.level.empty() &&
-      std::find(levels.begin(), levels.end(), spec.level) == levels.end()) {
+      std::ranges::find(levels, spec.level) == levels.end()) {
     return absl::InvalidArgumentError(fmt::format(
         "level of onnxruntime: found \"{}\", expected one of {}{}",
         Printable(spec.level), ListOf(levels), DidYouMean(spec.level, levels)));

@@ -13,36 +13,44 @@ namespace nodewise {
 namespace {
 
 // A message is its kind (u32), the size of its head (u64), the head, and then
-// the contents of the tensors that the head lists.
+// the contents of the tensors that the head lists. Contents stand outside of
+// the head, so that they go from the pipe into the tensor's own memory.
+//
+// Both processes are copies of one program on one machine, which is why fields
+// travel as they lie in memory. Each head has one function below that names its
+// fields; it is called with a HeadWriter in the child and with a HeadReader in
+// the process that waits, so that the two sides cannot come to differ.
 enum Kind : uint32_t { kBegins = 1, kEnds, kTensor, kResult };
 
 // Where the contents of a tensor are.
 enum Contents : uint8_t { kAbsent, kFollow, kAsGiven, kAsMade };
 
+// The head is read into memory before it is understood, so its size is bounded
+// first. Heads hold names and shapes alone.
 constexpr uint64_t kMostHeadBytes = 16 << 20;
 
 class HeadWriter {
  public:
+  static constexpr bool kReads = false;
+
   template <typename T>
-  HeadWriter& Add(T value) {
+  void Field(const char*, const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    char bytes[sizeof(T)];
-    std::memcpy(bytes, &value, sizeof(T));
-    text_.append(bytes, sizeof(T));
-    return *this;
+    text_.append(reinterpret_cast<const char*>(&value), sizeof(T));
   }
-  HeadWriter& AddText(std::string_view text) {
-    Add(uint64_t{text.size()});
-    text_.append(text);
-    return *this;
+  void Field(const char* what, const std::string& text) {
+    Field(what, uint64_t{text.size()});
+    text_ += text;
   }
-  HeadWriter& AddKey(const TensorKey& key) {
-    return AddText(key.node).Add(key.slot).Add(static_cast<uint8_t>(key.role));
+  template <typename List, typename Fields>
+  void Each(const char* what, const List& items, Fields fields) {
+    Field(what, uint64_t{items.size()});
+    for (const auto& item : items) fields(item);
   }
-  HeadWriter& AddType(const DLTensor& tensor) {
-    Add(tensor.dtype).Add(uint64_t{ShapeOf(tensor).size()});
-    for (const int64_t size : ShapeOf(tensor)) Add(size);
-    return *this;
+  // Adds the type alone.
+  void Tensor(const NDArray& tensor) {
+    Field("type", tensor.dtype());
+    Each("rank", tensor.shape(), [&](int64_t size) { Field("shape", size); });
   }
   const std::string& text() const { return text_; }
 
@@ -50,160 +58,172 @@ class HeadWriter {
   std::string text_;
 };
 
-// The fields as HeadWriter has written them.
+// The first error ends the reading: all fields behind it stay as they are and
+// lists end, so that the functions of fields need not look at each of them.
+// Whoever uses what was read looks at status() before.
 class HeadReader {
  public:
+  static constexpr bool kReads = true;
+
   explicit HeadReader(const std::vector<uint8_t>& head)
       : bytes_(head, "run in a child") {}
 
   template <typename T>
-  absl::StatusOr<T> Read(const char* what) {
-    return bytes_.Read<T>(what);
+  void Field(const char* what, T& value) {
+    if (status_.ok()) Keep(bytes_.Read<T>(what), &value);
   }
-  absl::StatusOr<std::string> Text(const char* what) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, bytes_.String(what));
-    return std::string(text);
+  // A byte that is neither 0 nor 1 must not get into a bool.
+  void Field(const char* what, bool& flag) {
+    uint8_t byte = 0;
+    Field(what, byte);
+    flag = byte != 0;
   }
-  absl::StatusOr<uint64_t> Count(const char* what, uint64_t least_bytes) {
-    return bytes_.Count(what, least_bytes);
+  void Field(const char* what, std::string& text) {
+    if (status_.ok()) Keep(bytes_.String(what), &text);
   }
-  absl::StatusOr<TensorKey> Key(const std::string& source) {
-    TensorKey key;
-    NODEWISE_ASSIGN_OR_RETURN(key.node, Text("node"));
-    NODEWISE_ASSIGN_OR_RETURN(key.slot, Read<uint32_t>("slot"));
-    NODEWISE_ASSIGN_OR_RETURN(const auto role, Read<uint8_t>("role"));
-    key.role = role == static_cast<uint8_t>(TensorRole::kInput)
-                   ? TensorRole::kInput
-                   : TensorRole::kOutput;
-    key.source = source;
-    return key;
-  }
-  // Returns a tensor of that type, its contents still to be read.
-  absl::StatusOr<NDArray> Tensor() {
-    NODEWISE_ASSIGN_OR_RETURN(const auto dtype, Read<DLDataType>("type"));
-    NODEWISE_ASSIGN_OR_RETURN(const uint64_t rank,
-                              Count("rank", sizeof(int64_t)));
-    if (rank > kMostDims) {
-      return absl::DataLossError(fmt::format(
-          "run in a child: rank {}, expected at most {}", rank, kMostDims));
+  // Every item takes eight bytes at least: it begins with a number of that
+  // size, or with the length of a text.
+  template <typename List, typename Fields>
+  void Each(const char* what, List& items, Fields fields) {
+    uint64_t count = 0;
+    if (status_.ok()) Keep(bytes_.Count(what, sizeof(uint64_t)), &count);
+    for (uint64_t i = 0; i < count && status_.ok(); ++i) {
+      fields(items.emplace_back());
     }
-    std::vector<int64_t> shape(rank);
-    for (int64_t& size : shape) {
-      NODEWISE_ASSIGN_OR_RETURN(size, Read<int64_t>("shape"));
-    }
-    return NDArray::Empty(shape, dtype, {kDLCPU, 0});
   }
+  // Makes a tensor of the type, its contents still to be read. The sizes are
+  // checked before memory is taken.
+  void Tensor(NDArray& tensor) {
+    DLDataType dtype{};
+    std::vector<int64_t> shape;
+    Field("type", dtype);
+    Each("rank", shape, [&](int64_t& size) { Field("shape", size); });
+    if (status_.ok() && shape.size() > static_cast<size_t>(kMostDims)) {
+      status_ = absl::DataLossError(
+          fmt::format("run in a child: rank {}, expected at most {}",
+                      shape.size(), kMostDims));
+    }
+    if (status_.ok()) Keep(NDArray::Empty(shape, dtype, kCpu), &tensor);
+  }
+  const absl::Status& status() const { return status_; }
 
  private:
+  template <typename Read, typename T>
+  void Keep(absl::StatusOr<Read> read, T* value) {
+    status_ = read.status();
+    if (read.ok()) *value = T(*std::move(read));
+  }
+
   ByteReader bytes_;
+  absl::Status status_;
 };
+
+template <typename Head, typename Key>
+void KeyFields(Head& head, Key& key) {
+  head.Field("node", key.node);
+  head.Field("slot", key.slot);
+  bool is_input = key.role == TensorRole::kInput;
+  head.Field("role", is_input);
+  if constexpr (Head::kReads) {
+    key.role = is_input ? TensorRole::kInput : TensorRole::kOutput;
+  }
+}
+
+struct TensorHead {
+  TensorKey key;
+  NodeTime time;
+  bool is_network_input = false;
+  bool has_origin = false;
+  TensorKey origin;
+  uint64_t hash = 0;
+  Contents contents = kFollow;
+};
+
+template <typename Head, typename Item>
+void TensorFields(Head& head, Item& item) {
+  KeyFields(head, item.key);
+  head.Field("time", item.time);
+  head.Field("whether it is an input of the network", item.is_network_input);
+  head.Field("whether its origin is known", item.has_origin);
+  if (item.has_origin) KeyFields(head, item.origin);
+  head.Field("hash", item.hash);
+  head.Field("place of the contents", item.contents);
+}
+
+template <typename Head, typename Result>
+void ResultFields(Head& head, Result& result) {
+  bool has_stopped = result.stopped.has_value();
+  head.Field("whether it has stopped", has_stopped);
+  if (has_stopped) {
+    if constexpr (Head::kReads) result.stopped.emplace();
+    auto& place = *result.stopped;
+    head.Field("key of the node that it stopped at", place.key);
+    head.Field("title of the node that it stopped at", place.title);
+    head.Field("function", place.function);
+    head.Field("whether it stopped at a value", place.made_value);
+  }
+  head.Each("tensors", result.unread, [&](auto& tensor) {
+    head.Field("name", tensor.name);
+    head.Field("type", tensor.dtype);
+  });
+  head.Each("notes", result.notes,
+            [&](auto& note) { head.Field("note", note); });
+  head.Each("durations", result.durations_ns,
+            [&](auto& duration) { head.Field("duration", duration); });
+  head.Each("nodes", result.floats, [&](auto& node) {
+    head.Field("node", node.key);
+    head.Field("floats", node.change);
+  });
+  head.Field("memory", result.bytes_beside);
+  head.Each("outputs", result.outputs, [&](auto& output) {
+    head.Field("name", output.name);
+    head.Tensor(output.tensor);
+  });
+}
 
 absl::Status ReadContents(PipeReader& reader, const NDArray& tensor) {
   if (tensor.bytes() == 0) return absl::OkStatus();
   return reader.Read(tensor.data(), tensor.bytes());
 }
 
-absl::Status HearTensor(HeadReader& head, PipeReader& reader,
-                        const std::string& source, RunListener* listener) {
-  NODEWISE_ASSIGN_OR_RETURN(const TensorKey key, head.Key(source));
-  TensorItem item{key};
-  NODEWISE_ASSIGN_OR_RETURN(item.time, head.Read<NodeTime>("time"));
-  NODEWISE_ASSIGN_OR_RETURN(const auto is_input, head.Read<uint8_t>("flag"));
-  item.is_network_input = is_input != 0;
-  NODEWISE_ASSIGN_OR_RETURN(const auto has_origin, head.Read<uint8_t>("flag"));
-  TensorKey origin;
-  if (has_origin != 0) {
-    NODEWISE_ASSIGN_OR_RETURN(origin, head.Key(source));
-    item.origin = &origin;
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const auto hash, head.Read<uint64_t>("hash"));
-  item.hash = TensorHash{HashKind::kXxh3, hash};
-  NODEWISE_ASSIGN_OR_RETURN(const auto contents, head.Read<uint8_t>("flag"));
-  if (contents == kAbsent) {
+absl::Status ReceiveTensor(HeadReader& head, PipeReader& reader,
+                           const std::string& source, RunListener* listener) {
+  TensorHead read;
+  TensorFields(head, read);
+  NODEWISE_RETURN_IF_ERROR(head.status());
+  read.key.source = read.origin.source = source;
+  TensorItem item{read.key};
+  item.time = read.time;
+  item.is_network_input = read.is_network_input;
+  if (read.has_origin) item.origin = &read.origin;
+  item.hash = TensorHash{HashKind::kXxh3, read.hash};
+  if (read.contents == kAbsent) {
     item.why_absent = "only its hash was asked for";
     return listener->Take(item);
   }
-  if (contents == kAsGiven) {
-    item.lasting = listener->FindGiven(key.node);
-  } else if (contents == kAsMade) {
-    item.lasting = listener->FindMade(origin);
+  if (read.contents == kAsGiven) {
+    item.lasting = listener->FindGiven(read.key.node);
+  } else if (read.contents == kAsMade) {
+    item.lasting = listener->FindMade(read.origin);
   } else {
-    NODEWISE_ASSIGN_OR_RETURN(item.lasting, head.Tensor());
+    head.Tensor(item.lasting);
+    NODEWISE_RETURN_IF_ERROR(head.status());
     NODEWISE_RETURN_IF_ERROR(ReadContents(reader, item.lasting));
   }
   if (!item.lasting.defined()) {
     return absl::DataLossError(fmt::format(
         "run in a child: {} has the contents of a tensor that has not come",
-        key.Name()));
+        read.key.Name()));
   }
   item.tensor = item.lasting.tensor();
   return listener->Take(item);
 }
 
-void AddStop(const RunResult& result, HeadWriter* head) {
-  head->Add(static_cast<uint8_t>(result.stopped.has_value()));
-  if (!result.stopped.has_value()) return;
-  head->AddText(result.stopped->key)
-      .AddText(result.stopped->title)
-      .AddText(result.stopped->function)
-      .Add(static_cast<uint8_t>(result.stopped->made_value));
-}
-
-absl::Status HearStop(HeadReader& head, RunResult* result) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto is_stopped, head.Read<uint8_t>("flag"));
-  if (is_stopped == 0) return absl::OkStatus();
-  StopPlace& place = result->stopped.emplace();
-  NODEWISE_ASSIGN_OR_RETURN(place.key, head.Text("node"));
-  NODEWISE_ASSIGN_OR_RETURN(place.title, head.Text("node"));
-  NODEWISE_ASSIGN_OR_RETURN(place.function, head.Text("function"));
-  NODEWISE_ASSIGN_OR_RETURN(const auto made, head.Read<uint8_t>("flag"));
-  place.made_value = made != 0;
-  return absl::OkStatus();
-}
-
-absl::Status HearLists(HeadReader& head, RunResult* result) {
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t unread,
-                            head.Count("tensors", sizeof(uint64_t)));
-  for (uint64_t i = 0; i < unread; ++i) {
-    UnreadTensor& tensor = result->unread.emplace_back();
-    NODEWISE_ASSIGN_OR_RETURN(tensor.name, head.Text("name"));
-    NODEWISE_ASSIGN_OR_RETURN(tensor.dtype, head.Read<DLDataType>("type"));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t notes,
-                            head.Count("notes", sizeof(uint64_t)));
-  for (uint64_t i = 0; i < notes; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(result->notes.emplace_back(), head.Text("note"));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t durations,
-                            head.Count("durations", sizeof(int64_t)));
-  for (uint64_t i = 0; i < durations; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(result->durations_ns.emplace_back(),
-                              head.Read<int64_t>("duration"));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t floats,
-                            head.Count("nodes", sizeof(uint64_t)));
-  for (uint64_t i = 0; i < floats; ++i) {
-    NodeFloats& node = result->floats.emplace_back();
-    NODEWISE_ASSIGN_OR_RETURN(node.key, head.Text("node"));
-    NODEWISE_ASSIGN_OR_RETURN(node.change, head.Read<FloatChange>("floats"));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(result->bytes_beside,
-                            head.Read<uint64_t>("memory"));
-  return absl::OkStatus();
-}
-
-absl::Status HearResult(HeadReader& head, PipeReader& reader,
-                        RunListener* listener) {
+absl::Status ReceiveResult(HeadReader& head, PipeReader& reader,
+                           RunListener* listener) {
   RunResult result;
-  NODEWISE_RETURN_IF_ERROR(HearStop(head, &result));
-  NODEWISE_RETURN_IF_ERROR(HearLists(head, &result));
-  NODEWISE_ASSIGN_OR_RETURN(const uint64_t outputs,
-                            head.Count("outputs", sizeof(uint64_t)));
-  for (uint64_t i = 0; i < outputs; ++i) {
-    NamedTensor& output = result.outputs.emplace_back();
-    NODEWISE_ASSIGN_OR_RETURN(output.name, head.Text("name"));
-    NODEWISE_ASSIGN_OR_RETURN(output.tensor, head.Tensor());
-  }
+  ResultFields(head, result);
+  NODEWISE_RETURN_IF_ERROR(head.status());
   for (const NamedTensor& output : result.outputs) {
     NODEWISE_RETURN_IF_ERROR(ReadContents(reader, output.tensor));
   }
@@ -219,54 +239,56 @@ absl::StatusOr<NDArray> Compact(const DLTensor& tensor) {
 
 }  // namespace
 
-absl::Status RunTeller::Send(uint32_t kind, const std::string& head) {
-  std::string message(sizeof(uint32_t) + sizeof(uint64_t), '\0');
-  const uint64_t bytes = head.size();
-  std::memcpy(message.data(), &kind, sizeof(kind));
-  std::memcpy(message.data() + sizeof(kind), &bytes, sizeof(bytes));
-  message += head;
-  return writer_.Write(message.data(), message.size());
+// One write takes all of it: where the child ends within a message, the reader
+// sees that bytes are missing.
+absl::Status RunSender::SendHead(uint32_t kind, const std::string& head) {
+  HeadWriter message;
+  message.Field("kind", kind);
+  message.Field("head", head);
+  return writer_.Write(message.text().data(), message.text().size());
 }
 
-absl::Status RunTeller::SendTensor(const NDArray& tensor) {
+absl::Status RunSender::SendContents(const NDArray& tensor) {
   if (tensor.bytes() == 0) return absl::OkStatus();
   return writer_.Write(tensor.data(), tensor.bytes());
 }
 
-absl::Status RunTeller::NodeBegins(uint32_t node) {
-  return Send(kBegins, HeadWriter().Add(node).text());
+absl::Status RunSender::NodeBegins(uint32_t node) {
+  HeadWriter head;
+  head.Field("node", node);
+  return SendHead(kBegins, head.text());
 }
 
-absl::Status RunTeller::NodeEnds() { return Send(kEnds, ""); }
+absl::Status RunSender::NodeEnds() { return SendHead(kEnds, ""); }
 
-absl::Status RunTeller::Tell(const TensorItem& item, bool hashes_suffice) {
+absl::Status RunSender::Send(const TensorItem& item, bool hashes_suffice) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, Compact(*item.tensor));
-  HeadWriter head;
-  head.AddKey(item.key).Add(item.time).Add(
-      static_cast<uint8_t>(item.is_network_input));
-  head.Add(static_cast<uint8_t>(item.origin != nullptr));
-  if (item.origin != nullptr) head.AddKey(*item.origin);
-  const uint64_t hash = HashBytes(tensor.data(), tensor.bytes());
-  head.Add(hash);
-  Contents contents = kFollow;
+  TensorHead sent;
+  sent.key = item.key;
+  sent.time = item.time;
+  sent.is_network_input = item.is_network_input;
+  sent.has_origin = item.origin != nullptr;
+  if (sent.has_origin) sent.origin = *item.origin;
+  sent.hash = HashBytes(tensor.data(), tensor.bytes());
   if (hashes_suffice) {
-    contents = kAbsent;
+    sent.contents = kAbsent;
   } else if (IsAsGiven(item, tensor)) {
-    contents = kAsGiven;
-  } else if (IsAsMade(item, hash)) {
-    contents = kAsMade;
+    sent.contents = kAsGiven;
+  } else if (IsAsMade(item, sent.hash)) {
+    sent.contents = kAsMade;
   }
   const bool is_made = item.key.role == TensorRole::kOutput;
-  if (is_made && !hashes_suffice) made_[item.key] = hash;
-  head.Add(static_cast<uint8_t>(contents));
-  if (contents != kFollow) return Send(kTensor, head.text());
-  head.AddType(*tensor);
-  NODEWISE_RETURN_IF_ERROR(Send(kTensor, head.text()));
-  return SendTensor(tensor);
+  if (is_made && !hashes_suffice) made_[item.key] = sent.hash;
+  HeadWriter head;
+  TensorFields(head, sent);
+  if (sent.contents != kFollow) return SendHead(kTensor, head.text());
+  head.Tensor(tensor);
+  NODEWISE_RETURN_IF_ERROR(SendHead(kTensor, head.text()));
+  return SendContents(tensor);
 }
 
 // The child has a copy of what the waiting process had when it began.
-bool RunTeller::IsAsGiven(const TensorItem& item, const NDArray& tensor) const {
+bool RunSender::IsAsGiven(const TensorItem& item, const NDArray& tensor) const {
   if (!item.is_network_input) return false;
   const auto found = given_.find(item.key.node);
   if (found == given_.end()) return false;
@@ -275,7 +297,7 @@ bool RunTeller::IsAsGiven(const TensorItem& item, const NDArray& tensor) const {
          std::memcmp(given.data(), tensor.data(), tensor.bytes()) == 0;
 }
 
-bool RunTeller::IsAsMade(const TensorItem& item, uint64_t hash) const {
+bool RunSender::IsAsMade(const TensorItem& item, uint64_t hash) const {
   if (item.key.role != TensorRole::kInput || item.origin == nullptr) {
     return false;
   }
@@ -283,29 +305,12 @@ bool RunTeller::IsAsMade(const TensorItem& item, uint64_t hash) const {
   return found != made_.end() && found->second == hash;
 }
 
-absl::Status RunTeller::Tell(const RunResult& result) {
+absl::Status RunSender::Send(const RunResult& result) {
   HeadWriter head;
-  AddStop(result, &head);
-  head.Add(uint64_t{result.unread.size()});
-  for (const UnreadTensor& tensor : result.unread) {
-    head.AddText(tensor.name).Add(tensor.dtype);
-  }
-  head.Add(uint64_t{result.notes.size()});
-  for (const std::string& note : result.notes) head.AddText(note);
-  head.Add(uint64_t{result.durations_ns.size()});
-  for (const int64_t duration : result.durations_ns) head.Add(duration);
-  head.Add(uint64_t{result.floats.size()});
-  for (const NodeFloats& node : result.floats) {
-    head.AddText(node.key).Add(node.change);
-  }
-  head.Add(result.bytes_beside);
-  head.Add(uint64_t{result.outputs.size()});
+  ResultFields(head, result);
+  NODEWISE_RETURN_IF_ERROR(SendHead(kResult, head.text()));
   for (const NamedTensor& output : result.outputs) {
-    head.AddText(output.name).AddType(*output.tensor);
-  }
-  NODEWISE_RETURN_IF_ERROR(Send(kResult, head.text()));
-  for (const NamedTensor& output : result.outputs) {
-    NODEWISE_RETURN_IF_ERROR(SendTensor(output.tensor));
+    NODEWISE_RETURN_IF_ERROR(SendContents(output.tensor));
   }
   return absl::OkStatus();
 }
@@ -327,15 +332,17 @@ absl::Status HearMessage(PipeReader& reader, const std::string& source,
   HeadReader head(text);
   switch (kind) {
     case kBegins: {
-      NODEWISE_ASSIGN_OR_RETURN(const auto node, head.Read<uint32_t>("node"));
+      uint32_t node = 0;
+      head.Field("node", node);
+      NODEWISE_RETURN_IF_ERROR(head.status());
       return listener->NodeBegins(node);
     }
     case kEnds:
       return listener->NodeEnds();
     case kTensor:
-      return HearTensor(head, reader, source, listener);
+      return ReceiveTensor(head, reader, source, listener);
     case kResult:
-      return HearResult(head, reader, listener);
+      return ReceiveResult(head, reader, listener);
   }
   return absl::DataLossError(fmt::format(
       "run in a child: a message of kind {}, expected 1 to 4", kind));

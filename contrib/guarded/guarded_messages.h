@@ -26,21 +26,21 @@ namespace nodewise {
 using GivenTensors = std::unordered_map<std::string, NDArray>;
 
 // In the child.
-class RunTeller {
+class RunSender {
  public:
   // Both must outlive it.
-  RunTeller(PipeWriter* writer, const GivenTensors& given)
+  RunSender(PipeWriter* writer, const GivenTensors& given)
       : writer_(*writer), given_(given) {}
 
   absl::Status NodeBegins(uint32_t node);
   absl::Status NodeEnds();
   // Leaves the contents away, and sends their hash, if hashes suffice.
-  absl::Status Tell(const TensorItem& item, bool hashes_suffice);
-  absl::Status Tell(const RunResult& result);
+  absl::Status Send(const TensorItem& item, bool hashes_suffice);
+  absl::Status Send(const RunResult& result);
 
  private:
-  absl::Status Send(uint32_t kind, const std::string& head);
-  absl::Status SendTensor(const NDArray& tensor);
+  absl::Status SendHead(uint32_t kind, const std::string& head);
+  absl::Status SendContents(const NDArray& tensor);
   // Returns whether the waiting process has these contents already.
   bool IsAsGiven(const TensorItem& item, const NDArray& tensor) const;
   bool IsAsMade(const TensorItem& item, uint64_t hash) const;

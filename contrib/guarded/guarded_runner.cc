@@ -23,19 +23,19 @@
 namespace nodewise {
 namespace {
 
-// In the child, tells where a run is.
+// In the child, tells the waiting process where a run is.
 class Watcher : public NodeObserver {
  public:
   // The threads that there are now were started by no node.
-  void SetTeller(RunTeller* teller) {
-    teller_ = teller;
+  void SetSender(RunSender* sender) {
+    sender_ = sender;
     census_.emplace();
   }
 
   absl::Status BeforeNode(const NodeRun& run) override {
     arguments_.emplace(run.inputs, run.outputs);
-    return teller_ == nullptr ? absl::OkStatus()
-                              : teller_->NodeBegins(Index(run.node));
+    return sender_ == nullptr ? absl::OkStatus()
+                              : sender_->NodeBegins(Index(run.node));
   }
   // Fails if the node changed its arguments, since later nodes would read them.
   absl::Status AfterNode(const NodeRun& run) override {
@@ -45,32 +45,32 @@ class Watcher : public NodeObserver {
     }
     const std::string change = arguments_->FindChange();
     if (!change.empty()) return absl::AbortedError(change);
-    return teller_ == nullptr ? absl::OkStatus() : teller_->NodeEnds();
+    return sender_ == nullptr ? absl::OkStatus() : sender_->NodeEnds();
   }
 
  private:
-  RunTeller* teller_ = nullptr;
+  RunSender* sender_ = nullptr;
   // The arguments of the running node.
   std::optional<ArgumentRecord> arguments_;
   std::optional<ThreadCensus> census_;
 };
 
 // In the child, sends tensors away.
-class TellingSink : public TensorSink {
+class SendingSink : public TensorSink {
  public:
-  TellingSink(RunTeller* teller, bool hashes_suffice)
-      : teller_(*teller), hashes_suffice_(hashes_suffice) {}
+  SendingSink(RunSender* sender, bool hashes_suffice)
+      : sender_(*sender), hashes_suffice_(hashes_suffice) {}
 
   absl::Status Take(const TensorItem& item) override {
-    return teller_.Tell(item, hashes_suffice_);
+    return sender_.Send(item, hashes_suffice_);
   }
 
  private:
-  RunTeller& teller_;
+  RunSender& sender_;
   const bool hashes_suffice_;
 };
 
-// In the waiting process, knows what the child has told.
+// In the waiting process, knows what the child has sent.
 class Listener : public RunListener {
  public:
   // All must outlive it.
@@ -79,13 +79,12 @@ class Listener : public RunListener {
       : index_(index), given_(given), options_(options) {}
 
   absl::Status NodeBegins(uint32_t node) override {
-    running_ = NodeId{node};
-    last_ = NodeId{node};
+    running = last = NodeId{node};
     return absl::OkStatus();
   }
   absl::Status NodeEnds() override {
-    if (running_.has_value()) DropAfter(*running_);
-    running_.reset();
+    if (running.has_value()) DropAfter(*running);
+    running.reset();
     return absl::OkStatus();
   }
   absl::Status Take(const TensorItem& item) override {
@@ -96,28 +95,34 @@ class Listener : public RunListener {
     return options_.sink == nullptr ? absl::OkStatus()
                                     : options_.sink->Take(item);
   }
-  absl::Status Take(RunResult result) override {
-    running_.reset();
-    result_ = std::move(result);
+  absl::Status Take(RunResult received) override {
+    running.reset();
+    result = std::move(received);
     return absl::OkStatus();
   }
 
   NDArray FindGiven(const std::string& name) const override {
-    const auto found = given_.find(name);
-    return found == given_.end() ? NDArray() : found->second;
+    return FindIn(given_, name);
   }
   NDArray FindMade(const TensorKey& key) const override {
-    const auto found = made_.find(key);
-    return found == made_.end() ? NDArray() : found->second;
+    return FindIn(made_, key);
   }
 
-  // The node that has begun and not ended, and the one that began last.
-  std::optional<NodeId> running() const { return running_; }
-  std::optional<NodeId> last() const { return last_; }
-  std::optional<RunResult>& result() { return result_; }
+  // The node that has begun and not ended, and the one that began last. They
+  // are what the child says, so they may be numbers of no node at all.
+  std::optional<NodeId> running, last;
+  std::optional<RunResult> result;
 
  private:
-  // Lets go what no later node reads.
+  template <typename Map>
+  static NDArray FindIn(const Map& tensors,
+                        const typename Map::key_type& name) {
+    const auto found = tensors.find(name);
+    return found == tensors.end() ? NDArray() : found->second;
+  }
+
+  // Lets go what no later node reads, so that a run does not fill the memory of
+  // the waiting process with all that its nodes have made.
   void DropAfter(NodeId node) {
     const Graph& graph = index_.graph();
     if (Index(node) >= graph.nodes.size()) return;
@@ -136,9 +141,6 @@ class Listener : public RunListener {
   const GivenTensors& given_;
   const RunOptions& options_;
   std::unordered_map<TensorKey, NDArray> made_;
-  std::optional<NodeId> running_;
-  std::optional<NodeId> last_;
-  std::optional<RunResult> result_;
 };
 
 NodeFailure::Kind KindOf(const ChildEnd& end) {
@@ -149,11 +151,9 @@ NodeFailure::Kind KindOf(const ChildEnd& end) {
       return NodeFailure::Kind::kCrash;
     case ChildEnd::Kind::kTimeout:
       return NodeFailure::Kind::kHang;
-    case ChildEnd::Kind::kExit:
-    case ChildEnd::Kind::kVanished:
-      break;
+    default:
+      return NodeFailure::Kind::kExit;
   }
-  return NodeFailure::Kind::kExit;
 }
 
 // It is unknown then what the node would have done: the system takes memory
@@ -163,11 +163,16 @@ bool WasEndedFromOutside(const ChildEnd& end) {
   if (end.is_own) return false;
   constexpr int kSent[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP};
   return end.kind == ChildEnd::Kind::kSignal &&
-         std::find(std::begin(kSent), std::end(kSent), end.signal) !=
-             std::end(kSent);
+         std::ranges::find(kSent, end.signal) != std::end(kSent);
 }
 
+bool ReturnedOk(const ChildEnd& end) {
+  return end.kind == ChildEnd::Kind::kReturned && end.status.ok();
+}
+
+// A child that says it is done, and has sent no result, was made to say so.
 absl::StatusCode CodeOf(const ChildEnd& end) {
+  if (ReturnedOk(end)) return absl::StatusCode::kAborted;
   if (end.kind == ChildEnd::Kind::kReturned) return end.status.code();
   return end.kind == ChildEnd::Kind::kTimeout
              ? absl::StatusCode::kDeadlineExceeded
@@ -191,17 +196,21 @@ class GuardedRun : public PendingRun {
     const auto end = child_->Finish([&](PipeReader& reader) {
       return HearMessage(reader, name_, &listener_);
     });
-    if (!end.ok()) return WhyNotHeard(end.status());
-    const bool is_done = end->kind == ChildEnd::Kind::kReturned &&
-                         end->status.ok() && listener_.result().has_value();
-    if (is_done) {
-      NoteFloats(listener_.result()->floats);
-      return *std::move(listener_.result());
-    }
-    return WhyNot(*end);
+    if (!end.ok()) return WhyNotReceived(end.status());
+    if (!ReturnedOk(*end) || !listener_.result.has_value()) return WhyNot(*end);
+    NoteFloats(listener_.result->floats);
+    return *std::move(listener_.result);
   }
 
  private:
+  // The node of a number that came from the child or its end; none if the graph
+  // has no such node.
+  std::optional<NodeId> Known(std::optional<NodeId> node) const {
+    const bool is_known =
+        node.has_value() && Index(*node) < target_.graph().nodes.size();
+    return is_known ? node : std::nullopt;
+  }
+
   // What the child has noted is gone with it.
   void NoteFloats(const std::vector<NodeFloats>& nodes) const {
     for (const NodeFloats& node : nodes) {
@@ -213,12 +222,9 @@ class GuardedRun : public PendingRun {
   }
 
   // Bytes that are not a message were written by the node that was running.
-  absl::Status WhyNotHeard(const absl::Status& status) const {
-    const std::optional<NodeId> running = listener_.running();
-    if (!absl::IsDataLoss(status) || !running.has_value() ||
-        Index(*running) >= target_.graph().nodes.size()) {
-      return status;
-    }
+  absl::Status WhyNotReceived(const absl::Status& status) const {
+    const std::optional<NodeId> running = Known(listener_.running);
+    if (!absl::IsDataLoss(status) || !running.has_value()) return status;
     const GraphIndex& index = target_.index();
     return StatusOf({NodeFailure::Kind::kError, index.KeyOf(*running),
                      "wrote to descriptors that are not its own, and to the "
@@ -229,13 +235,11 @@ class GuardedRun : public PendingRun {
   absl::Status WhyNot(const ChildEnd& end) const {
     const int64_t limit_ms = options_.node_limit_ms;
     const GraphIndex& index = target_.index();
-    const size_t nodes = target_.graph().nodes.size();
-    std::optional<NodeId> running = listener_.running();
-    const bool is_left_thread = end.is_left_thread && *end.left_by < nodes;
-    if (is_left_thread) running = NodeId{*end.left_by};
-    if (!running.has_value() || Index(*running) >= nodes) {
-      return WhyNotBetweenNodes(end);
-    }
+    const bool is_left_thread =
+        end.is_left_thread && Known(NodeId{*end.left_by}).has_value();
+    const auto running =
+        is_left_thread ? NodeId{*end.left_by} : Known(listener_.running);
+    if (!running.has_value()) return WhyNotBetweenNodes(end);
     const NodeId node = *running;
     const std::string title = index.TitleOf(node);
     if (MayBeLeftThread(end, node)) {
@@ -255,10 +259,8 @@ class GuardedRun : public PendingRun {
     if (failure.what.starts_with(title + ": ")) {
       failure.what.erase(0, title.size() + 2);
     }
-    const bool is_ok = end.kind == ChildEnd::Kind::kReturned && end.status.ok();
-    if (is_ok) failure.what = "ended the run without a result";
-    return StatusOf(failure, title,
-                    is_ok ? absl::StatusCode::kAborted : CodeOf(end));
+    if (ReturnedOk(end)) failure.what = "ended the run without a result";
+    return StatusOf(failure, title, CodeOf(end));
   }
 
   // Whether it may have been a thread of an earlier node that ended the
@@ -276,11 +278,10 @@ class GuardedRun : public PendingRun {
       return end.status;
     }
     std::string where = "before the first node";
-    const std::optional<NodeId> last = listener_.last();
-    if (last.has_value() && Index(*last) < target_.graph().nodes.size()) {
+    if (const auto last = Known(listener_.last)) {
       where = "after " + target_.index().TitleOf(*last);
     }
-    const std::string what = end.kind == ChildEnd::Kind::kReturned
+    const std::string what = ReturnedOk(end)
                                  ? "ended without a result"
                                  : end.ToString(options_.node_limit_ms);
     return absl::AbortedError(fmt::format(
@@ -342,8 +343,8 @@ class GuardedRunner : public Runner {
     NODEWISE_ASSIGN_OR_RETURN(auto child,
                               PipedRun::Start(
                                   [&](PipeWriter& writer) {
-                                    RunTeller teller(&writer, known);
-                                    return Work(given, options, &teller);
+                                    RunSender sender(&writer, known);
+                                    return Work(given, options, &sender);
                                   },
                                   options.node_limit_ms));
     return std::make_unique<GuardedRun>(name_, *target_, std::move(known),
@@ -353,14 +354,14 @@ class GuardedRunner : public Runner {
  private:
   // In the child.
   absl::Status Work(const std::vector<NamedTensor>& given,
-                    const RunOptions& options, RunTeller* teller) const {
-    TellingSink sink(teller, options.hashes_suffice);
-    RunOptions told = options;
-    if (options.sink != nullptr) told.sink = &sink;
-    watcher_->SetTeller(teller);
-    NODEWISE_ASSIGN_OR_RETURN(RunResult result, inner_->Run(given, told));
+                    const RunOptions& options, RunSender* sender) const {
+    SendingSink sink(sender, options.hashes_suffice);
+    RunOptions inner = options;
+    if (options.sink != nullptr) inner.sink = &sink;
+    watcher_->SetSender(sender);
+    NODEWISE_ASSIGN_OR_RETURN(RunResult result, inner_->Run(given, inner));
     result.bytes_beside = MostPrivateBytes();
-    return teller->Tell(result);
+    return sender->Send(result);
   }
 
   const std::string name_;
@@ -373,9 +374,9 @@ class GuardedRunner : public Runner {
 }  // namespace
 
 bool CanBeGuarded(const GraphTarget& target) {
-  return std::all_of(
-      target.devices().begin(), target.devices().end(),
-      [](const DLDevice& device) { return device.device_type == kDLCPU; });
+  return std::ranges::all_of(target.devices(), [](const DLDevice& device) {
+    return device.device_type == kDLCPU;
+  });
 }
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeGuardedRunner(

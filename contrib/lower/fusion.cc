@@ -26,8 +26,7 @@ constexpr std::string_view kHeads[] = {"Conv", "ConvInteger", "ConvTranspose",
 constexpr size_t kMostOperations = 16;
 
 bool IsHead(std::string_view kind) {
-  return std::find(std::begin(kHeads), std::end(kHeads), kind) !=
-         std::end(kHeads);
+  return std::ranges::find(kHeads, kind) != std::end(kHeads);
 }
 
 class RegionFinder {
@@ -55,10 +54,9 @@ class RegionFinder {
       for (const OperationId taken : region) is_taken_[Index(taken)] = true;
       regions.push_back(std::move(region));
     }
-    std::sort(regions.begin(), regions.end(),
-              [this](const auto& a, const auto& b) {
-                return PlaceOf(a.back()) < PlaceOf(b.back());
-              });
+    std::ranges::sort(regions, [this](const auto& a, const auto& b) {
+      return PlaceOf(a.back()) < PlaceOf(b.back());
+    });
     return regions;
   }
 
@@ -67,8 +65,8 @@ class RegionFinder {
 
   bool MakesSomething(OperationId id) const {
     const auto& outputs = network_.operation(id).outputs;
-    return std::any_of(outputs.begin(), outputs.end(),
-                       [](ValueId output) { return output != kNoValue; });
+    return std::ranges::any_of(
+        outputs, [](ValueId output) { return output != kNoValue; });
   }
 
   // An operation that waits for another, or that another waits for, must keep

@@ -119,8 +119,7 @@ std::vector<OperationId> SourceOperations(const Region& region) {
   for (const OperationId id : region.network.order()) {
     const auto& covers = region.covers;
     const std::string& name = region.network.operation(id).name;
-    if (covers.empty() ||
-        std::find(covers.begin(), covers.end(), name) != covers.end()) {
+    if (covers.empty() || std::ranges::find(covers, name) != covers.end()) {
       found.push_back(id);
     }
   }
@@ -139,9 +138,9 @@ std::string RegionText(
 }
 
 bool SaysItsRegion(const GraphNode& node) {
-  return std::any_of(
-      node.attrs.begin(), node.attrs.end(),
-      [](const auto& attr) { return attr.first == kNetworkAttribute; });
+  return std::ranges::any_of(node.attrs, [](const auto& attr) {
+    return attr.first == kNetworkAttribute;
+  });
 }
 
 std::vector<std::pair<std::string, std::string>> AttributesOf(

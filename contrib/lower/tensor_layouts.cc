@@ -44,7 +44,7 @@ class LayoutChooser {
       changes = false;
       for (const auto& tensors : tensors_) {
         const auto gains = [this](ValueId id) { return gains_[Index(id)]; };
-        if (std::none_of(tensors.begin(), tensors.end(), gains)) continue;
+        if (std::ranges::none_of(tensors, gains)) continue;
         for (const ValueId id : tensors) changes |= Gain(id);
       }
     }
@@ -79,13 +79,12 @@ class LayoutChooser {
     const auto outputs = network_.outputs();
     if (value.kind != NetworkValue::Kind::kOutput || !HasLayouts(value.type) ||
         region_of_[Index(value.producer)] == kNone ||
-        std::find(outputs.begin(), outputs.end(), value.id) != outputs.end()) {
+        std::ranges::find(outputs, value.id) != outputs.end()) {
       return false;
     }
-    return std::all_of(value.uses.begin(), value.uses.end(),
-                       [this](const Use& use) {
-                         return region_of_[Index(use.user)] != kNone;
-                       });
+    return std::ranges::all_of(value.uses, [this](const Use& use) {
+      return region_of_[Index(use.user)] != kNone;
+    });
   }
 
   // A region that neither gains nor loses takes all of its tensors in one
@@ -94,8 +93,8 @@ class LayoutChooser {
                    const std::vector<ValueId>& tensors) const {
     if (preference == LayoutPreference::kChannelsLast) return false;
     if (preference == LayoutPreference::kPlain) return true;
-    return !std::all_of(tensors.begin(), tensors.end(),
-                        [this](ValueId id) { return can_[Index(id)]; });
+    return !std::ranges::all_of(tensors,
+                                [this](ValueId id) { return can_[Index(id)]; });
   }
 
   static bool Clear(ValueId id, std::vector<bool>* list) {

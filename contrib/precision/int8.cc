@@ -109,7 +109,7 @@ OperationId ActivationBehind(const Network& network,
   const auto outputs = network.outputs();
   const std::vector<Use>& uses = network.value(result).uses;
   if (uses.size() != 1 || uses[0].slot != 0 ||
-      std::find(outputs.begin(), outputs.end(), result) != outputs.end()) {
+      std::ranges::find(outputs, result) != outputs.end()) {
     return kNoOperation;
   }
   const OpAttrs& attrs = network.operation(uses[0].user).attrs;

@@ -187,8 +187,7 @@ absl::StatusOr<ShortFloats> ToShortFloats(const NDArray& floats,
 
 bool AreAllFinite(const NDArray& floats) {
   const auto numbers = FloatsIn(floats);
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [](float x) { return std::isfinite(x); });
+  return std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); });
 }
 
 absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,

@@ -222,8 +222,8 @@ absl::StatusOr<Values> ConvertResize(const OldOperation& old,
     const std::vector<double> all = ToDoubles(scales.data);
     const auto shrinks = [](double scale) { return scale < 1; };
     const auto grows = [](double scale) { return scale > 1; };
-    if (std::any_of(all.begin(), all.end(), shrinks)) {
-      if (std::any_of(all.begin(), all.end(), grows)) {
+    if (std::ranges::any_of(all, shrinks)) {
+      if (std::ranges::any_of(all, grows)) {
         return HasNoEqual(
             "takes the nearest element where some sides grow and "
             "others shrink");
@@ -292,8 +292,8 @@ const OldOperator* FindOldOperator(const OperatorDef& def) {
 // The attributes, with bodies in the opset.
 absl::StatusOr<OpAttrs> WithBodiesIn(int version, const OpAttrs& attrs) {
   const auto fields = attrs.def().fields;
-  if (std::none_of(fields.begin(), fields.end(),
-                   [](const AttrField& field) { return field.is_graph; })) {
+  if (std::ranges::none_of(
+          fields, [](const AttrField& field) { return field.is_graph; })) {
     return attrs;
   }
   std::vector<NamedAttr> all = NamedAttrsOf(attrs);

@@ -189,9 +189,8 @@ absl::StatusOr<std::vector<Sensitivity::Operator>> Ranking(
     ranking.push_back({change.operation, change.kind, error});
   }
   // Operations with equal errors stay in the order of the network.
-  std::stable_sort(
-      ranking.begin(), ranking.end(),
-      [](const auto& a, const auto& b) { return a.error > b.error; });
+  std::ranges::stable_sort(
+      ranking, [](const auto& a, const auto& b) { return a.error > b.error; });
   return ranking;
 }
 
@@ -236,11 +235,10 @@ void Sensitivity::Suggest() {
     const double remains = std::isinf(error) ? 2 : error / all;
     return remains + static_cast<double>(point.kept) / count;
   };
-  suggested = std::min_element(curve.begin(), curve.end(),
-                               [&](const Point& a, const Point& b) {
-                                 return cost(a) < cost(b);
-                               })
-                  ->kept;
+  suggested =
+      std::ranges::min_element(curve, [&](const Point& a, const Point& b) {
+        return cost(a) < cost(b);
+      })->kept;
   suggested_error = ErrorWith(suggested);
 }
 

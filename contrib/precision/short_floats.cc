@@ -20,8 +20,7 @@ bool NeedsClip(const Operation& operation) {
   constexpr std::string_view kSafe[] = {
       "Concat",  "Gather", "Reshape",  "Slice",     "Tile",    "Transpose",
       "Sigmoid", "Tanh",   "Identity", "Unsqueeze", "Squeeze", "Expand"};
-  return std::find(std::begin(kSafe), std::end(kSafe), operation.kind()) ==
-         std::end(kSafe);
+  return std::ranges::find(kSafe, operation.kind()) == std::end(kSafe);
 }
 
 class ShortFloatMaker {

@@ -111,7 +111,7 @@ OneDnnStep::OneDnnStep(const Region& region, PlannedStep planned)
 
 void OneDnnStep::Keep(const Region& region, size_t place, ValueId value) {
   const auto inputs = region.network.inputs();
-  const auto found = std::find(inputs.begin(), inputs.end(), value);
+  const auto found = std::ranges::find(inputs, value);
   // Constants in the region's own text never change.
   if (found == inputs.end()) return;
   Kept& kept = kept_.emplace_back();
@@ -265,7 +265,7 @@ void AddChoices(const Region& region, const std::vector<OperationId>& shown,
                 const std::string& remark,
                 std::vector<OperationChoice>* choices) {
   for (const OperationId id : step.operations) {
-    if (std::find(shown.begin(), shown.end(), id) == shown.end()) continue;
+    if (std::ranges::find(shown, id) == shown.end()) continue;
     OperationChoice& choice = choices->emplace_back();
     const Operation& operation = region.network.operation(id);
     choice.operation = operation.name;
@@ -492,8 +492,8 @@ class OneDnnRegionPlan : public RegionPlan {
     const auto inputs = region.network.inputs();
     for (size_t i = 0; i < step->inputs.size(); ++i) {
       const PlannedInput& input = step->inputs[i];
-      if (!input.is_kept || std::find(inputs.begin(), inputs.end(),
-                                      input.value) == inputs.end()) {
+      if (!input.is_kept ||
+          std::ranges::find(inputs, input.value) == inputs.end()) {
         continue;
       }
       InputOf(&step->call, i).constant = NDArray();
@@ -579,8 +579,8 @@ LayoutPreference OneDnnLayoutOf(const Network& network, OperationId id) {
   const Operation& operation = network.operation(id);
   if (!HasOneOutput(operation)) return LayoutPreference::kPlain;
   const OneDnnCall call = CallOf(network, operation);
-  const bool is_any = std::any_of(
-      call.inputs.begin(), call.inputs.end(), [](const OneDnnInput& input) {
+  const bool is_any =
+      std::ranges::any_of(call.inputs, [](const OneDnnInput& input) {
         return input.layout == TensorLayout::kChannelsLast;
       });
   if (!is_any && call.output_layout == TensorLayout::kPlain) {

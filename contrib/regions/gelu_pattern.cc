@@ -27,8 +27,8 @@ struct Polynomial {
     return made;
   }
   bool HasNoF() const {
-    return std::all_of(of[1].begin(), of[1].end(),
-                       [](double factor) { return factor == 0; });
+    return std::ranges::all_of(of[1],
+                               [](double factor) { return factor == 0; });
   }
   bool IsNumber() const {
     return HasNoF() && std::all_of(of[0].begin() + 1, of[0].end(),
@@ -308,11 +308,11 @@ class GeluFinder {
     const auto outputs = network_.outputs();
     for (size_t i = 0; i + 1 < inside.size(); ++i) {
       const ValueId made = network_.operation(inside[i]).outputs[0];
-      if (std::find(outputs.begin(), outputs.end(), made) != outputs.end()) {
+      if (std::ranges::find(outputs, made) != outputs.end()) {
         return false;
       }
       for (const Use& use : network_.value(made).uses) {
-        if (std::find(inside.begin(), inside.end(), use.user) == inside.end()) {
+        if (std::ranges::find(inside, use.user) == inside.end()) {
           return false;
         }
       }
@@ -323,8 +323,7 @@ class GeluFinder {
   void SortByOrder(std::vector<OperationId>* operations) const {
     std::vector<OperationId> sorted;
     for (const OperationId id : network_.order()) {
-      if (std::find(operations->begin(), operations->end(), id) !=
-          operations->end()) {
+      if (std::ranges::find(*operations, id) != operations->end()) {
         sorted.push_back(id);
       }
     }

@@ -124,8 +124,8 @@ constexpr std::string_view kProducts[] = {"Conv", "ConvTranspose", "Gemm",
 
 template <size_t N>
 bool IsOneOf(const std::string_view (&kinds)[N], const OperatorDef& def) {
-  return def.domain.empty() && std::find(std::begin(kinds), std::end(kinds),
-                                         def.name) != std::end(kinds);
+  return def.domain.empty() &&
+         std::ranges::find(kinds, def.name) != std::end(kinds);
 }
 template <size_t N>
 bool IsOneOf(const std::string_view (&kinds)[N], const Operation& operation) {
@@ -134,8 +134,8 @@ bool IsOneOf(const std::string_view (&kinds)[N], const Operation& operation) {
 
 bool HasBody(const Operation& operation) {
   const auto& fields = operation.def().fields;
-  return std::any_of(fields.begin(), fields.end(),
-                     [](const AttrField& field) { return field.is_graph; });
+  return std::ranges::any_of(
+      fields, [](const AttrField& field) { return field.is_graph; });
 }
 
 // Stands for a constant whose contents are not known yet. Small ones may be
@@ -224,11 +224,10 @@ class StepPlanner {
     for (size_t i = 0; i < network_.order().size(); ++i) {
       places[Index(network_.order()[i])] = i;
     }
-    std::sort(steps->begin(), steps->end(),
-              [&](const PlannedStep& a, const PlannedStep& b) {
-                return places[Index(a.operations.back())] <
-                       places[Index(b.operations.back())];
-              });
+    std::ranges::sort(*steps, [&](const PlannedStep& a, const PlannedStep& b) {
+      return places[Index(a.operations.back())] <
+             places[Index(b.operations.back())];
+    });
   }
 
   absl::StatusOr<OneDnnInput> MakeInput(ValueId value, bool may_keep,
@@ -316,7 +315,7 @@ class StepPlanner {
     const auto& uses = network_.value(value).uses;
     const auto outputs = network_.outputs();
     if (uses.size() != 1 || uses[0].slot == kBarrierSlot ||
-        std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
+        std::ranges::find(outputs, value) != outputs.end()) {
       return nullptr;
     }
     return &network_.operation(uses[0].user);
@@ -372,8 +371,7 @@ class StepPlanner {
         network_.value(value).kind == NetworkValue::Kind::kConstant;
     const auto sizes = types_[Index(value)].sizes();
     return is_constant && sizes.has_value() &&
-           std::all_of(sizes->begin(), sizes->end(),
-                       [](int64_t size) { return size == 1; });
+           std::ranges::all_of(*sizes, [](int64_t size) { return size == 1; });
   }
   static OpAttrs GeluAttrs(const GeluPattern& gelu) {
     return OpAttrs::Of(AllOperators().FindType(&kTypeTag<ops::Gelu>),
@@ -424,12 +422,12 @@ class StepPlanner {
   bool IsReadInside(ValueId value,
                     const std::vector<OperationId>& inside) const {
     const auto outputs = network_.outputs();
-    if (std::find(outputs.begin(), outputs.end(), value) != outputs.end()) {
+    if (std::ranges::find(outputs, value) != outputs.end()) {
       return false;
     }
     const auto& uses = network_.value(value).uses;
-    return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
-      return std::find(inside.begin(), inside.end(), use.user) != inside.end();
+    return std::ranges::all_of(uses, [&](const Use& use) {
+      return std::ranges::find(inside, use.user) != inside.end();
     });
   }
 
@@ -475,7 +473,7 @@ absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region) {
   if (layouts.has_value()) {
     auto steps = StepPlanner(region, *layouts).Plan();
     const auto is_call = [](const PlannedStep& step) { return step.is_call(); };
-    if (steps.ok() && std::all_of(steps->begin(), steps->end(), is_call)) {
+    if (steps.ok() && std::ranges::all_of(*steps, is_call)) {
       return steps;
     }
   }
@@ -508,10 +506,9 @@ bool PlannedStep::is_plain() const {
     return input.layout == TensorLayout::kChannelsLast;
   };
   bool is_any = call.output_layout == TensorLayout::kChannelsLast ||
-                std::any_of(call.inputs.begin(), call.inputs.end(), is_last);
+                std::ranges::any_of(call.inputs, is_last);
   for (const OneDnnPostOp& post_op : call.post_ops) {
-    is_any = is_any ||
-             std::any_of(post_op.others.begin(), post_op.others.end(), is_last);
+    is_any = is_any || std::ranges::any_of(post_op.others, is_last);
   }
   return !is_any;
 }

@@ -181,9 +181,8 @@ class FloatsObserver : public NodeObserver {
     if (node.floats == nullptr) return absl::OkStatus();
     const GraphIndex& index = node.run.index();
     const std::string& key = index.KeyOf(node.node);
-    const bool is_known =
-        std::any_of(found_.begin(), found_.end(),
-                    [&](const NodeFloats& known) { return known.key == key; });
+    const bool is_known = std::ranges::any_of(
+        found_, [&](const NodeFloats& known) { return known.key == key; });
     if (is_known) return absl::OkStatus();
     found_.push_back({key, *node.floats});
     NoteFloatFinding(FloatFinding(PlaceOf(index, node.node), *node.floats));

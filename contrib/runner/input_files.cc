@@ -238,8 +238,8 @@ constexpr std::array<std::string_view, 4> kExtensions = {".npz", ".params",
 constexpr std::string_view kTestInput = "input_";
 
 bool IsTensorFile(const fs::path& path) {
-  return std::find(kExtensions.begin(), kExtensions.end(),
-                   path.extension().string()) != kExtensions.end();
+  return std::ranges::find(kExtensions, path.extension().string()) !=
+         kExtensions.end();
 }
 
 // Such a file has one tensor, whose name says nothing about the input's.
@@ -302,10 +302,9 @@ absl::StatusOr<Listed> List(const std::string& folder) {
         fmt::format("{}: cannot be listed: {}, expected a folder", folder,
                     error.message()));
   }
-  std::sort(listed.folders.begin(), listed.folders.end(), &ComesBefore);
-  std::sort(listed.tensor_files.begin(), listed.tensor_files.end(),
-            &ComesBefore);
-  std::sort(listed.others.begin(), listed.others.end(), &ComesBefore);
+  std::ranges::sort(listed.folders, &ComesBefore);
+  std::ranges::sort(listed.tensor_files, &ComesBefore);
+  std::ranges::sort(listed.others, &ComesBefore);
   return listed;
 }
 
@@ -357,7 +356,7 @@ absl::StatusOr<SampleFolder> ListSamples(const std::string& folder) {
   found.samples = std::move(listed.folders);
   found.samples.insert(found.samples.end(), listed.tensor_files.begin(),
                        listed.tensor_files.end());
-  std::sort(found.samples.begin(), found.samples.end(), &ComesBefore);
+  std::ranges::sort(found.samples, &ComesBefore);
   for (const std::string& path : listed.others) {
     found.passed_over.push_back(fs::path(path).filename());
   }

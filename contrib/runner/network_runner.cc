@@ -24,8 +24,8 @@ bool IsOpen(const Network& network, ValueId id) {
 }
 
 bool MakesOpenSizes(const Network& network, const Operation& operation) {
-  return std::any_of(operation.outputs.begin(), operation.outputs.end(),
-                     [&](ValueId id) { return IsOpen(network, id); });
+  return std::ranges::any_of(operation.outputs,
+                             [&](ValueId id) { return IsOpen(network, id); });
 }
 
 // What the run made of the values whose sizes are open, in their order.
@@ -57,9 +57,8 @@ absl::StatusOr<std::vector<NDArray>> InOrder(
   std::vector<NDArray> inputs;
   for (const ValueId id : network.inputs()) {
     const std::string& name = network.value(id).name;
-    const auto found = std::find_if(
-        given.begin(), given.end(),
-        [&](const NamedTensor& input) { return input.name == name; });
+    const auto found = std::ranges::find_if(
+        given, [&](const NamedTensor& input) { return input.name == name; });
     if (found == given.end()) {
       return absl::InvalidArgumentError(
           fmt::format("input {}: was not given, expected a tensor", name));
@@ -106,10 +105,9 @@ void BindSizes(absl::Span<const NamedTensor> given, Network* network) {
 }
 
 bool HasOpenSizes(const Network& network) {
-  return std::any_of(network.order().begin(), network.order().end(),
-                     [&](OperationId id) {
-                       return MakesOpenSizes(network, network.operation(id));
-                     });
+  return std::ranges::any_of(network.order(), [&](OperationId id) {
+    return MakesOpenSizes(network, network.operation(id));
+  });
 }
 
 absl::Status FindSizes(absl::Span<const NamedTensor> inputs, Network* network) {

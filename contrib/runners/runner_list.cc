@@ -81,10 +81,9 @@ constexpr RunnerKind kKinds[] = {
 absl::Span<const RunnerKind> RunnerKinds() { return kKinds; }
 
 bool HasRunnerFor(std::string_view kind, const RunnerTarget& target) {
-  return std::any_of(std::begin(kKinds), std::end(kKinds),
-                     [&](const RunnerKind& row) {
-                       return row.name == kind && row.takes(target);
-                     });
+  return std::ranges::any_of(kKinds, [&](const RunnerKind& row) {
+    return row.name == kind && row.takes(target);
+  });
 }
 
 absl::StatusOr<RunnerMaker> MakerOf(std::string_view kind,
