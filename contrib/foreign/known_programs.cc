@@ -77,29 +77,6 @@ class CommandSplitter {
   std::vector<std::string> words_;
 };
 
-}  // namespace
-
-absl::StatusOr<ForeignCommand> ParseForeignCommand(std::string_view text) {
-  CommandSplitter splitter(text);
-  if (!splitter.Split()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "command {}: ends within quotes or after a backslash, expected their "
-        "end",
-        Printable(text)));
-  }
-  ForeignCommand command;
-  command.arguments = splitter.TakeWords();
-  if (command.arguments.empty() || command.arguments[0].empty()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "command \"{}\": has no program, expected one", Printable(text)));
-  }
-  command.name =
-      std::filesystem::path(command.arguments[0]).filename().string();
-  return command;
-}
-
-namespace {
-
 // A runtime that an adapter of ours runs models in.
 struct KnownProgram {
   std::string_view prefix;  // What a TARGET begins with, before a colon.
@@ -196,6 +173,24 @@ ForeignTarget TargetOf(const ProgramSpec& spec) {
 }
 
 }  // namespace
+absl::StatusOr<ForeignCommand> ParseForeignCommand(std::string_view text) {
+  CommandSplitter splitter(text);
+  if (!splitter.Split()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "command {}: ends within quotes or after a backslash, expected their "
+        "end",
+        Printable(text)));
+  }
+  ForeignCommand command;
+  command.arguments = splitter.TakeWords();
+  if (command.arguments.empty() || command.arguments[0].empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "command \"{}\": has no program, expected one", Printable(text)));
+  }
+  command.name =
+      std::filesystem::path(command.arguments[0]).filename().string();
+  return command;
+}
 
 absl::StatusOr<std::string> AdapterFile(const char* name) {
   namespace fs = std::filesystem;

@@ -332,14 +332,10 @@ class GuardedRunner : public Runner {
 
   absl::StatusOr<std::unique_ptr<PendingRun>> StartChecked(
       std::vector<NDArray> tensors, const RunOptions& options) override {
-    std::vector<NamedTensor> given;
+    const std::vector<NamedTensor> given =
+        NameGiven(inputs(), std::move(tensors));
     GivenTensors known = params_;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!tensors[i].defined()) continue;
-      const std::string key = inputs().Key(i);
-      known[key] = tensors[i];
-      given.push_back({key, std::move(tensors[i])});
-    }
+    for (const NamedTensor& each : given) known[each.name] = each.tensor;
     NODEWISE_ASSIGN_OR_RETURN(auto child,
                               PipedRun::Start(
                                   [&](PipeWriter& writer) {

@@ -25,10 +25,6 @@ constexpr std::string_view kHeads[] = {"Conv", "ConvInteger", "ConvTranspose",
 // hides more values from a user who debugs it.
 constexpr size_t kMostOperations = 16;
 
-bool IsHead(std::string_view kind) {
-  return std::ranges::find(kHeads, kind) != std::end(kHeads);
-}
-
 class RegionFinder {
  public:
   explicit RegionFinder(const Network& network)
@@ -82,7 +78,9 @@ class RegionFinder {
         HasBarriers(operation)) {
       return Part::kAlone;
     }
-    if (IsHead(operation.kind())) return Part::kHead;
+    if (std::ranges::find(kHeads, operation.kind()) != std::end(kHeads)) {
+      return Part::kHead;
+    }
     return IsElementwise(operation) ? Part::kElementwise : Part::kAlone;
   }
 
@@ -147,15 +145,6 @@ class RegionFinder {
   std::vector<bool> is_taken_;   // By operation.
   std::vector<bool> is_output_;  // Which values are outputs of the network.
 };
-
-}  // namespace
-
-std::vector<std::vector<OperationId>> FindRegions(const Network& network,
-                                                  bool fuse) {
-  return RegionFinder(network).Find(fuse);
-}
-
-namespace {
 
 class ObservedRegionFinder {
  public:
@@ -299,6 +288,10 @@ class ObservedRegionFinder {
 };
 
 }  // namespace
+std::vector<std::vector<OperationId>> FindRegions(const Network& network,
+                                                  bool fuse) {
+  return RegionFinder(network).Find(fuse);
+}
 
 std::vector<ObservedRegion> FindObservedRegions(const Network& network,
                                                 const IsObserved& is_observed) {

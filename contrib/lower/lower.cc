@@ -16,19 +16,6 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
-
-// Gives regions the names of functions: `nodewise_conv_add_relu`, made of the
-// kinds of their operations. Regions that compute the same thing with tensors
-// of the same types share a name; others get a number behind it.
-class FunctionNames {
- public:
-  std::string NameOf(const Region& region);
-
- private:
-  std::unordered_map<std::string, std::string> names_;  // By content.
-  std::unordered_map<std::string, int> uses_;           // By kinds.
-};
-
 namespace {
 
 // More kinds make a name that no table has room for.
@@ -76,19 +63,25 @@ std::string ContentOf(const Region& region) {
   return content;
 }
 
-}  // namespace
-
-std::string FunctionNames::NameOf(const Region& region) {
-  std::string& name = names_[ContentOf(region)];
-  if (name.empty()) {
-    const std::string kinds = KindsOf(region);
-    const int use = uses_[kinds]++;
-    name = use == 0 ? kinds : fmt::format("{}_{}", kinds, use);
+// Gives regions the names of functions: `nodewise_conv_add_relu`, made of the
+// kinds of their operations. Regions that compute the same thing with tensors
+// of the same types share a name; others get a number behind it.
+class FunctionNames {
+ public:
+  std::string NameOf(const Region& region) {
+    std::string& name = names_[ContentOf(region)];
+    if (name.empty()) {
+      const std::string kinds = KindsOf(region);
+      const int use = uses_[kinds]++;
+      name = use == 0 ? kinds : fmt::format("{}_{}", kinds, use);
+    }
+    return name;
   }
-  return name;
-}
 
-namespace {
+ private:
+  std::unordered_map<std::string, std::string> names_;  // By content.
+  std::unordered_map<std::string, int> uses_;           // By kinds.
+};
 
 // Puts a graph together, node by node.
 class GraphMaker {

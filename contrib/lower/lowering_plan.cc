@@ -27,6 +27,7 @@
 #include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
+namespace {
 
 // Which values of the source lie outside of regions with their channels last.
 struct RegionLayouts {
@@ -42,19 +43,6 @@ struct RegionLayouts {
   }
 };
 
-// Makes a network of some operations of another: every value that is made
-// elsewhere becomes an input. Constants become inputs too, unless the types of
-// something depend on what they hold, as on the shape of a Reshape. `outputs`
-// are values of these operations; empty: those of the last one.
-// REQUIRES: nothing else of them is read by others.
-absl::StatusOr<PlannedNode> MakeRegion(const Network& source,
-                                       absl::Span<const OperationId> operations,
-                                       const std::string& name,
-                                       const RegionLayouts& layouts = {},
-                                       absl::Span<const ValueId> outputs = {});
-
-namespace {
-
 // Returns what the operation tells of its outputs, given these inputs.
 absl::StatusOr<OutputInfos> Infer(const Operation& operation,
                                   const std::vector<InputInfo>& infos) {
@@ -65,11 +53,9 @@ absl::StatusOr<OutputInfos> Infer(const Operation& operation,
 }
 
 bool HaveSameTypes(const OutputInfos& a, const OutputInfos& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!(a[i].type == b[i].type)) return false;
-  }
-  return true;
+  return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
+    return one.type == other.type;
+  });
 }
 
 // The operator itself is asked: without what the constant holds, does it tell
@@ -84,6 +70,10 @@ bool DecidesTypes(const Network& network, const Operation& operation,
   return !with.ok() || !without.ok() || !HaveSameTypes(*with, *without);
 }
 
+// Makes a network of some operations of another: every value that is made
+// elsewhere becomes an input. Constants become inputs too, so that regions that
+// differ in their weights alone share a function, unless the types of something
+// depend on what they hold, as on the shape of a Reshape.
 class RegionMaker {
  public:
   RegionMaker(const Network& source, const std::string& name,
@@ -92,19 +82,18 @@ class RegionMaker {
         layouts_(layouts),
         made_{{Network(name), {}, {}, {}}, {}, {}, {}} {}
 
-  absl::StatusOr<PlannedNode> Make(absl::Span<const OperationId> operations,
-                                   absl::Span<const ValueId> outputs) {
+  absl::StatusOr<PlannedNode> Make(const ObservedRegion& region) {
     for (const auto& [domain, version] : source_.data().opsets) {
       NODEWISE_RETURN_IF_ERROR(network().SetOpset(domain, version));
     }
-    made_.operations.assign(operations.begin(), operations.end());
-    for (const OperationId id : operations) {
+    made_.operations = region.operations;
+    for (const OperationId id : region.operations) {
       NODEWISE_RETURN_IF_ERROR(Add(source_.operation(id)));
     }
-    if (outputs.empty()) {
-      outputs = source_.operation(operations.back()).outputs;
-    }
-    NODEWISE_RETURN_IF_ERROR(SetOutputs(outputs));
+    NODEWISE_RETURN_IF_ERROR(
+        SetOutputs(region.outputs.empty()
+                       ? source_.operation(region.operations.back()).outputs
+                       : region.outputs));
     return std::move(made_);
   }
 
@@ -117,8 +106,8 @@ class RegionMaker {
     added.name = operation.name;
     added.origin = operation.origin;
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId input, Input(operation, i));
-      added.inputs.push_back(input);
+      NODEWISE_ASSIGN_OR_RETURN(added.inputs.emplace_back(),
+                                Input(operation, i));
     }
     for (const ValueId output : operation.outputs) {
       added.outputs.push_back(output == kNoValue ? ""
@@ -183,13 +172,13 @@ class RegionMaker {
 
   // A constant may be needed in both ways.
   absl::StatusOr<ValueId> InnerConstant(const NetworkValue& value) {
-    const auto known = constants_.find(value.id);
-    if (known != constants_.end()) return known->second;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const ValueId constant,
-        network().AddConstant(FreeName(value.name), value.data));
-    constants_[value.id] = constant;
-    return constant;
+    const auto [known, is_new] = constants_.emplace(value.id, kNoValue);
+    if (is_new) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          known->second,
+          network().AddConstant(FreeName(value.name), value.data));
+    }
+    return known->second;
   }
 
   // Names of values that come later must not be taken either.
@@ -224,27 +213,14 @@ class RegionMaker {
   std::unordered_map<ValueId, ValueId> constants_;  // Those inside.
 };
 
-}  // namespace
-
+// Makes the node of a region. `outputs` are values of these operations; empty:
+// those of the last one. REQUIRES: nothing else of them is read by others.
 absl::StatusOr<PlannedNode> MakeRegion(const Network& source,
-                                       absl::Span<const OperationId> operations,
+                                       const ObservedRegion& region,
                                        const std::string& name,
-                                       const RegionLayouts& layouts,
-                                       absl::Span<const ValueId> outputs) {
-  return RegionMaker(source, name, layouts).Make(operations, outputs);
+                                       const RegionLayouts& layouts) {
+  return RegionMaker(source, name, layouts).Make(region);
 }
-
-// Lets what nodes make share memory where it is not needed at the same time:
-// no node writes where it reads, and what is an output of the network shares
-// with nothing that is made later.
-StorageTable ShareStorage(const Network& network, const NodeTable& nodes);
-
-namespace {
-
-struct Block {
-  int32_t number = 0;
-  size_t bytes = 0;
-};
 
 // Walks over the nodes in their order, handing memory out and taking it back.
 class StorageSharer {
@@ -275,6 +251,11 @@ class StorageSharer {
   }
 
  private:
+  struct Block {
+    int32_t number = 0;
+    size_t bytes = 0;
+  };
+
   // A storage that is last read by an earlier node is free: a node that still
   // reads it must not write there.
   void TakeBack(int64_t node) {
@@ -287,9 +268,8 @@ class StorageSharer {
 
   void Place(ValueId value, const TensorType& type, int64_t node) {
     const auto sizes = type.sizes();
-    const auto count = sizes.has_value() ? TensorBytes(*sizes, type.dtype)
-                                         : absl::StatusOr<size_t>(0);
-    const size_t bytes = count.ok() ? *count : 0;
+    const size_t bytes =
+        sizes.has_value() ? TensorBytes(*sizes, type.dtype).value_or(0) : 0;
     if (bytes == 0) return;
     Block block{num_blocks_, bytes};
     // The smallest block that is large enough, or else the largest one, which
@@ -315,13 +295,12 @@ class StorageSharer {
   std::multimap<size_t, Block> free_;   // By size.
 };
 
-}  // namespace
-
+// Lets what nodes make share memory where it is not needed at the same time:
+// no node writes where it reads, and what is an output of the network shares
+// with nothing that is made later.
 StorageTable ShareStorage(const Network& network, const NodeTable& nodes) {
   return StorageSharer(network, nodes).Share();
 }
-
-namespace {
 
 constexpr char kPass[] = "lowering";
 
@@ -486,10 +465,9 @@ absl::StatusOr<NodeTable> NodesOf(const Network& network,
   NodeTable nodes;
   for (const ObservedRegion& region : regions) {
     NODEWISE_ASSIGN_OR_RETURN(
-        PlannedNode node, MakeRegion(network, region.operations,
-                                     names.FreeName(region.operations.back()),
-                                     layouts, region.outputs));
-    nodes.push_back(std::move(node));
+        nodes.emplace_back(),
+        MakeRegion(network, region, names.FreeName(region.operations.back()),
+                   layouts));
   }
   return nodes;
 }
@@ -505,7 +483,6 @@ std::shared_ptr<const KernelTable> KernelsOf(const NodeTable& nodes,
 }
 
 }  // namespace
-
 absl::StatusOr<LoweringPlan> LoweringPlan::Make(const Network& network,
                                                 const LowerOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckNetwork(network));

@@ -24,8 +24,7 @@ absl::StatusOr<Network> ReadNetwork(const std::string& text, const OpSet& ops) {
   if (const auto kept = ops.memo().Find(text)) {
     return *static_cast<const Network*>(kept.get());
   }
-  const std::string where =
-      fmt::format("attribute {}", std::string(kNetworkAttribute));
+  const std::string where = fmt::format("attribute {}", kNetworkAttribute);
   NODEWISE_ASSIGN_OR_RETURN(NetworkData data,
                             ParseNetworkText(text, ops, where));
   auto network = Network::FromData(std::move(data));
@@ -34,14 +33,21 @@ absl::StatusOr<Network> ReadNetwork(const std::string& text, const OpSet& ops) {
   return network;
 }
 
-// The names of the inputs that are constants.
+// Reads an attribute that is a list of names; none without the attribute.
+absl::StatusOr<std::vector<std::string>> NamesIn(Attributes attrs,
+                                                 std::string_view attribute) {
+  const std::string* const text = FindAttribute(attrs, attribute);
+  if (text == nullptr) return std::vector<std::string>();
+  auto names = ParseListText(*text);
+  if (!names.has_value()) return WrongList(attribute, "names");
+  return *std::move(names);
+}
+
 absl::Status ReadConstants(Attributes attrs, Region* region) {
   region->is_constant.resize(region->network.inputs().size());
-  const std::string* const text = FindAttribute(attrs, kConstantsAttribute);
-  if (text == nullptr) return absl::OkStatus();
-  const auto names = ParseListText(*text);
-  if (!names.has_value()) return WrongList(kConstantsAttribute, "names");
-  for (const std::string& name : *names) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto names,
+                            NamesIn(attrs, kConstantsAttribute));
+  for (const std::string& name : names) {
     bool is_found = false;
     for (size_t i = 0; i < region->is_constant.size(); ++i) {
       const ValueId input = region->network.inputs()[i];
@@ -50,15 +56,6 @@ absl::Status ReadConstants(Attributes attrs, Region* region) {
     }
     if (!is_found) return WrongList(kConstantsAttribute, "its inputs");
   }
-  return absl::OkStatus();
-}
-
-absl::Status ReadCovers(Attributes attrs, Region* region) {
-  const std::string* const text = FindAttribute(attrs, kCoversAttribute);
-  if (text == nullptr) return absl::OkStatus();
-  auto names = ParseListText(*text);
-  if (!names.has_value()) return WrongList(kCoversAttribute, "names");
-  region->covers = *std::move(names);
   return absl::OkStatus();
 }
 
@@ -126,8 +123,7 @@ std::vector<OperationId> SourceOperations(const Region& region) {
   return found;
 }
 
-std::string RegionText(
-    absl::Span<const std::pair<std::string, std::string>> attributes) {
+std::string RegionText(Attributes attributes) {
   std::string text;
   for (const std::string_view name :
        {kNetworkAttribute, kConstantsAttribute, kCoversAttribute}) {
@@ -138,9 +134,7 @@ std::string RegionText(
 }
 
 bool SaysItsRegion(const GraphNode& node) {
-  return std::ranges::any_of(node.attrs, [](const auto& attr) {
-    return attr.first == kNetworkAttribute;
-  });
+  return FindAttribute(node.attrs, kNetworkAttribute) != nullptr;
 }
 
 std::vector<std::pair<std::string, std::string>> AttributesOf(
@@ -179,7 +173,8 @@ absl::StatusOr<Region> RegionOf(const KernelRequest& request,
   NODEWISE_ASSIGN_OR_RETURN(region.network, ReadNetwork(*text, ops));
   NODEWISE_RETURN_IF_ERROR(CheckTensors(request, &region));
   NODEWISE_RETURN_IF_ERROR(ReadConstants(request.attrs, &region));
-  NODEWISE_RETURN_IF_ERROR(ReadCovers(request.attrs, &region));
+  NODEWISE_ASSIGN_OR_RETURN(region.covers,
+                            NamesIn(request.attrs, kCoversAttribute));
   if (!request.changes.empty()) {
     const auto of_inputs =
         request.changes.first(region.network.inputs().size());

@@ -26,26 +26,28 @@ class LayoutChooser {
     }
   }
 
+  // Two sets that only change in one direction, so that both loops end: what
+  // can have its channels last shrinks, and then what does grows within it.
   std::vector<bool> Choose(const std::vector<LayoutPreference>& preferences) {
-    bool changes = true;
-    while (changes) {
+    for (bool changes = true; changes;) {
       changes = false;
       for (size_t r = 0; r < tensors_.size(); ++r) {
         if (!MustBePlain(preferences[r], tensors_[r])) continue;
-        for (const ValueId id : tensors_[r]) changes |= Clear(id, &can_);
+        for (const ValueId id : tensors_[r]) changes |= Set(id, false, &can_);
       }
     }
     // The tensors of regions that gain, and all that are connected with them.
-    for (size_t r = 0; r < tensors_.size(); ++r) {
-      if (preferences[r] == LayoutPreference::kChannelsLast) Spread(r);
-    }
-    changes = true;
-    while (changes) {
+    const auto gains = [this](ValueId id) { return gains_[Index(id)]; };
+    for (bool changes = true; changes;) {
       changes = false;
-      for (const auto& tensors : tensors_) {
-        const auto gains = [this](ValueId id) { return gains_[Index(id)]; };
-        if (std::ranges::none_of(tensors, gains)) continue;
-        for (const ValueId id : tensors) changes |= Gain(id);
+      for (size_t r = 0; r < tensors_.size(); ++r) {
+        if (preferences[r] != LayoutPreference::kChannelsLast &&
+            std::ranges::none_of(tensors_[r], gains)) {
+          continue;
+        }
+        for (const ValueId id : tensors_[r]) {
+          changes |= can_[Index(id)] && Set(id, true, &gains_);
+        }
       }
     }
     return std::move(gains_);
@@ -97,20 +99,11 @@ class LayoutChooser {
                                 [this](ValueId id) { return can_[Index(id)]; });
   }
 
-  static bool Clear(ValueId id, std::vector<bool>* list) {
-    const bool was = (*list)[Index(id)];
-    (*list)[Index(id)] = false;
-    return was;
-  }
-
-  bool Gain(ValueId id) {
-    if (!can_[Index(id)] || gains_[Index(id)]) return false;
-    gains_[Index(id)] = true;
-    return true;
-  }
-
-  void Spread(size_t region) {
-    for (const ValueId id : tensors_[region]) Gain(id);
+  // Returns whether that is new.
+  static bool Set(ValueId id, bool value, std::vector<bool>* list) {
+    const bool is_new = (*list)[Index(id)] != value;
+    (*list)[Index(id)] = value;
+    return is_new;
   }
 
   const Network& network_;

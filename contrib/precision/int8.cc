@@ -118,50 +118,6 @@ OperationId ActivationBehind(const Network& network,
   return is_activation ? uses[0].user : kNoOperation;
 }
 
-}  // namespace
-
-std::optional<ProductForm> ProductFormOf(const Network& network,
-                                         const Operation& operation) {
-  const OpAttrs& attrs = operation.attrs;
-  if (attrs.As<ops::Conv>() != nullptr) return ProductForm{0};
-  if (const auto* const conv = attrs.As<ops::ConvTranspose>()) {
-    // With groups, a channel of the output has an index in each of them.
-    if (conv->group != 1) return ProductForm{std::nullopt};
-    return ProductForm{1};
-  }
-  if (attrs.As<ops::MatMul>() != nullptr) {
-    const TensorType& w = network.value(operation.inputs[1]).type;
-    const bool is_matrix = w.has_rank() && w.rank() == 2;
-    return ProductForm{is_matrix ? std::optional<int>(1) : std::nullopt};
-  }
-  if (const auto* const gemm = attrs.As<ops::Gemm>()) {
-    return ProductForm{gemm->transB ? 0 : 1,
-                       gemm->alpha == 1 && gemm->beta == 1};
-  }
-  return std::nullopt;
-}
-
-void PlanInt8(const Network& network, const Calibration& calibration,
-              PrecisionPlan* plan) {
-  PlanOperations(
-      network,
-      [&](const Operation& operation) {
-        return StepOf(network, operation, calibration);
-      },
-      plan);
-  for (auto& [id, step] : plan->steps) {
-    const Operation& operation = network.operation(id);
-    if (!ProductFormOf(network, operation).has_value()) continue;
-    const OperationId behind = ActivationBehind(network, operation);
-    const auto activation = plan->steps.find(behind);
-    if (behind == kNoOperation || activation == plan->steps.end()) continue;
-    step.keeps_result = true;
-    activation->second.inputs[0] = false;
-  }
-}
-
-namespace {
-
 // Scales by axis came with this opset of ONNX.
 constexpr int kFirstOpsetWithAxes = 13;
 
@@ -363,6 +319,45 @@ class Int8Maker {
 };
 
 }  // namespace
+std::optional<ProductForm> ProductFormOf(const Network& network,
+                                         const Operation& operation) {
+  const OpAttrs& attrs = operation.attrs;
+  if (attrs.As<ops::Conv>() != nullptr) return ProductForm{0};
+  if (const auto* const conv = attrs.As<ops::ConvTranspose>()) {
+    // With groups, a channel of the output has an index in each of them.
+    if (conv->group != 1) return ProductForm{std::nullopt};
+    return ProductForm{1};
+  }
+  if (attrs.As<ops::MatMul>() != nullptr) {
+    const TensorType& w = network.value(operation.inputs[1]).type;
+    const bool is_matrix = w.has_rank() && w.rank() == 2;
+    return ProductForm{is_matrix ? std::optional<int>(1) : std::nullopt};
+  }
+  if (const auto* const gemm = attrs.As<ops::Gemm>()) {
+    return ProductForm{gemm->transB ? 0 : 1,
+                       gemm->alpha == 1 && gemm->beta == 1};
+  }
+  return std::nullopt;
+}
+
+void PlanInt8(const Network& network, const Calibration& calibration,
+              PrecisionPlan* plan) {
+  PlanOperations(
+      network,
+      [&](const Operation& operation) {
+        return StepOf(network, operation, calibration);
+      },
+      plan);
+  for (auto& [id, step] : plan->steps) {
+    const Operation& operation = network.operation(id);
+    if (!ProductFormOf(network, operation).has_value()) continue;
+    const OperationId behind = ActivationBehind(network, operation);
+    const auto activation = plan->steps.find(behind);
+    if (behind == kNoOperation || activation == plan->steps.end()) continue;
+    step.keeps_result = true;
+    activation->second.inputs[0] = false;
+  }
+}
 
 absl::StatusOr<Network> MakeInt8(const Network& network,
                                  const PrecisionOptions& options,

@@ -66,46 +66,6 @@ absl::Status Try(DLDataType type, const std::vector<bool>& chosen,
   return absl::FailedPreconditionError(support.why_not);
 }
 
-}  // namespace
-
-ValueId InputOf(const Operation& operation, size_t i) {
-  return i < operation.inputs.size() ? operation.inputs[i] : kNoValue;
-}
-
-bool IsFloatInput(const Network& network, const Operation& operation,
-                  size_t i) {
-  const ValueId id = InputOf(operation, i);
-  return id != kNoValue && network.value(id).type.dtype == kFloat32;
-}
-
-absl::StatusOr<std::vector<bool>> InputsThatMayBe(DLDataType type,
-                                                  const Network& network,
-                                                  const Operation& operation) {
-  const size_t count = operation.inputs.size();
-  std::vector<bool> all(count);
-  size_t floats = 0;
-  for (size_t i = 0; i < count; ++i) {
-    all[i] = IsFloatInput(network, operation, i);
-    floats += all[i] ? 1 : 0;
-  }
-  absl::Status why_not = Try(type, all, network, operation);
-  if (why_not.ok()) return all;
-  for (size_t i = count; i-- > 0 && floats > 1;) {
-    if (!all[i]) continue;
-    std::vector<bool> chosen = all;
-    chosen[i] = false;
-    if (Try(type, chosen, network, operation).ok()) return chosen;
-  }
-  std::vector<bool> first(count);
-  if (count > 0) first[0] = all[0];
-  if (floats > 2 && all[0] && Try(type, first, network, operation).ok()) {
-    return first;
-  }
-  return why_not;
-}
-
-namespace {
-
 struct PrecisionRow {
   Precision precision;
   const char* name;
@@ -225,6 +185,41 @@ void PlanBeforehand(const Network& network, const PrecisionOptions& options,
 }
 
 }  // namespace
+ValueId InputOf(const Operation& operation, size_t i) {
+  return i < operation.inputs.size() ? operation.inputs[i] : kNoValue;
+}
+
+bool IsFloatInput(const Network& network, const Operation& operation,
+                  size_t i) {
+  const ValueId id = InputOf(operation, i);
+  return id != kNoValue && network.value(id).type.dtype == kFloat32;
+}
+
+absl::StatusOr<std::vector<bool>> InputsThatMayBe(DLDataType type,
+                                                  const Network& network,
+                                                  const Operation& operation) {
+  const size_t count = operation.inputs.size();
+  std::vector<bool> all(count);
+  size_t floats = 0;
+  for (size_t i = 0; i < count; ++i) {
+    all[i] = IsFloatInput(network, operation, i);
+    floats += all[i] ? 1 : 0;
+  }
+  absl::Status why_not = Try(type, all, network, operation);
+  if (why_not.ok()) return all;
+  for (size_t i = count; i-- > 0 && floats > 1;) {
+    if (!all[i]) continue;
+    std::vector<bool> chosen = all;
+    chosen[i] = false;
+    if (Try(type, chosen, network, operation).ok()) return chosen;
+  }
+  std::vector<bool> first(count);
+  if (count > 0) first[0] = all[0];
+  if (floats > 2 && all[0] && Try(type, first, network, operation).ok()) {
+    return first;
+  }
+  return why_not;
+}
 
 void PlanOperations(
     const Network& network,

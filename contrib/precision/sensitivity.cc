@@ -84,58 +84,6 @@ std::vector<ValueError> ErrorsOf(const Network& original,
   return errors;
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<ValueError>> MeasureErrors(
-    const Network& original, const Network& lowered,
-    const PrecisionReport& report, absl::Span<const Sample> samples) {
-  if (samples.empty()) {
-    return absl::InvalidArgumentError(
-        "errors: there are no sample inputs, expected at least one");
-  }
-  std::map<std::string, std::string> original_of;
-  for (const auto& [before, now] : report.stands_for) {
-    original_of[now] = before;
-  }
-  const Interpreter original_runs(original);
-  const Interpreter lowered_runs(lowered);
-  std::map<std::string, ErrorSum> sums;
-  for (const Sample& sample : samples) {
-    Results expected;
-    NODEWISE_RETURN_IF_ERROR(
-        RunOn(original, original_runs, sample,
-              [&](const std::string& name, const NDArray& tensor) {
-                if (tensor.dtype() == kFloat32) expected[name] = tensor;
-              }));
-    NODEWISE_RETURN_IF_ERROR(
-        RunOn(lowered, lowered_runs, sample,
-              [&](const std::string& name, const NDArray& tensor) {
-                const auto before = original_of.find(name);
-                if (before == original_of.end()) return;
-                const auto result = expected.find(before->second);
-                if (result == expected.end()) return;
-                sums[before->second].Add(result->second, tensor);
-                expected.erase(result);
-              }));
-  }
-  return ErrorsOf(original, report, sums);
-}
-
-double OutputError(absl::Span<const std::vector<NDArray>> expected,
-                   absl::Span<const std::vector<NDArray>> found) {
-  std::vector<ErrorSum> sums(expected.empty() ? 0 : expected[0].size());
-  for (size_t i = 0; i < expected.size(); ++i) {
-    for (size_t k = 0; k < sums.size(); ++k) {
-      sums[k].Add(expected[i][k], found[i][k]);
-    }
-  }
-  double worst = 0;
-  for (const ErrorSum& sum : sums) worst = std::max(worst, sum.RelativeL2());
-  return worst;
-}
-
-namespace {
-
 using Outputs = std::vector<std::vector<NDArray>>;  // By sample.
 
 absl::StatusOr<Outputs> OutputsOf(const Network& network,
@@ -214,6 +162,53 @@ absl::StatusOr<std::vector<Sensitivity::Point>> Curve(
 }
 
 }  // namespace
+absl::StatusOr<std::vector<ValueError>> MeasureErrors(
+    const Network& original, const Network& lowered,
+    const PrecisionReport& report, absl::Span<const Sample> samples) {
+  if (samples.empty()) {
+    return absl::InvalidArgumentError(
+        "errors: there are no sample inputs, expected at least one");
+  }
+  std::map<std::string, std::string> original_of;
+  for (const auto& [before, now] : report.stands_for) {
+    original_of[now] = before;
+  }
+  const Interpreter original_runs(original);
+  const Interpreter lowered_runs(lowered);
+  std::map<std::string, ErrorSum> sums;
+  for (const Sample& sample : samples) {
+    Results expected;
+    NODEWISE_RETURN_IF_ERROR(
+        RunOn(original, original_runs, sample,
+              [&](const std::string& name, const NDArray& tensor) {
+                if (tensor.dtype() == kFloat32) expected[name] = tensor;
+              }));
+    NODEWISE_RETURN_IF_ERROR(
+        RunOn(lowered, lowered_runs, sample,
+              [&](const std::string& name, const NDArray& tensor) {
+                const auto before = original_of.find(name);
+                if (before == original_of.end()) return;
+                const auto result = expected.find(before->second);
+                if (result == expected.end()) return;
+                sums[before->second].Add(result->second, tensor);
+                expected.erase(result);
+              }));
+  }
+  return ErrorsOf(original, report, sums);
+}
+
+double OutputError(absl::Span<const std::vector<NDArray>> expected,
+                   absl::Span<const std::vector<NDArray>> found) {
+  std::vector<ErrorSum> sums(expected.empty() ? 0 : expected[0].size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    for (size_t k = 0; k < sums.size(); ++k) {
+      sums[k].Add(expected[i][k], found[i][k]);
+    }
+  }
+  double worst = 0;
+  for (const ErrorSum& sum : sums) worst = std::max(worst, sum.RelativeL2());
+  return worst;
+}
 
 double Sensitivity::ErrorWith(size_t kept) const {
   double largest = 0;

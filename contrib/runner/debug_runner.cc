@@ -38,67 +38,6 @@ OutputCheck CheckOf(const absl::StatusOr<OutputCheck>& compared) {
                              why.starts_with(kRun) ? "" : kRun, why)};
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebugExecutor(
-    const GraphTarget& target, absl::Span<const RunInput> inputs,
-    DebugExecutor::DebugOptions options) {
-  options.devices = target.devices();
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto executor,
-      DebugExecutor::Create(target.graph(), target.artefact().library,
-                            std::move(options)));
-  NODEWISE_RETURN_IF_ERROR(target.SetAll(inputs, executor.get()));
-  return executor;
-}
-
-ExecutorMaker MakerOfDebugExecutors(const GraphTarget& target,
-                                    absl::Span<const RunInput> inputs,
-                                    absl::Status* status) {
-  return [&target, inputs, status](DebugExecutor::DebugOptions options) {
-    options.records = false;
-    auto executor = MakeDebugExecutor(target, inputs, std::move(options));
-    if (status != nullptr) status->Update(executor.status());
-    return executor;
-  };
-}
-
-OutputCheck CheckAgainstPlain(const GraphTarget& target,
-                              absl::Span<const RunInput> inputs,
-                              const GraphExecutor& debugged) {
-  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
-    NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
-    const NotedRun run("");
-    NODEWISE_RETURN_IF_ERROR(plain->Run());
-    return CompareOutputs(debugged, *plain);
-  };
-  return CheckOf(compare());
-}
-
-OutputCheck CheckAgainstPlainChild(const GraphTarget& target,
-                                   absl::Span<const RunInput> inputs,
-                                   absl::Span<const NamedTensor> outputs) {
-  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
-    NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
-    NODEWISE_RETURN_IF_ERROR(RunInChild(plain.get(), {kPlainRunLimitMs}));
-    std::vector<NDArray> kept;
-    kept.reserve(outputs.size());
-    for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
-    return CompareOutputs(kept, *plain);
-  };
-  return CheckOf(compare());
-}
-
-// Gives the executor the patches. Fails with kInvalidArgument for two patches
-// of one entry, or of two entries in the same memory: only one could take
-// effect. Adds a note for each patch that changes other entries too, by sharing
-// their memory. Only in builds with USE_PROFILER.
-absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
-                          DebugExecutor* executor,
-                          std::vector<std::string>* notes);
-
-namespace {
-
 struct FoundPatch {
   const TensorPatch* patch;
   EntryId entry;
@@ -136,32 +75,6 @@ void NoteSharing(const FoundPatch& patch, const DebugExecutor& executor,
       fmt::format("{}: entry {} shares its memory with {} (patched with it)",
                   patch.patch->where, patch.patch->entry, ListOf(names, 8)));
 }
-
-}  // namespace
-
-absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
-                          DebugExecutor* executor,
-                          std::vector<std::string>* notes) {
-  const std::vector<uint32_t>& bases = executor->plan().base_of;
-  std::vector<FoundPatch> applied;
-  for (const TensorPatch& patch : patches) {
-    const auto entry = executor->index().FindEntry(patch.entry);
-    if (!entry.ok()) return At(patch.where, entry.status());
-    const FoundPatch found{&patch, *entry};
-    for (const FoundPatch& other : applied) {
-      if (bases[Index(other.entry)] == bases[Index(found.entry)]) {
-        return At(patch.where, RefuseBoth(found, other));
-      }
-    }
-    NODEWISE_RETURN_IF_ERROR(
-        At(patch.where, executor->Patch(found.entry, *patch.tensor)));
-    NoteSharing(found, *executor, notes);
-    applied.push_back(found);
-  }
-  return absl::OkStatus();
-}
-
-namespace {
 
 // Gives back what each node has freed.
 class MemoryReturner : public NodeObserver {
@@ -363,6 +276,84 @@ class DebugRunner : public GraphRunner {
 };
 
 }  // namespace
+absl::StatusOr<std::unique_ptr<DebugExecutor>> MakeDebugExecutor(
+    const GraphTarget& target, absl::Span<const RunInput> inputs,
+    DebugExecutor::DebugOptions options) {
+  options.devices = target.devices();
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto executor,
+      DebugExecutor::Create(target.graph(), target.artefact().library,
+                            std::move(options)));
+  NODEWISE_RETURN_IF_ERROR(target.SetAll(inputs, executor.get()));
+  return executor;
+}
+
+ExecutorMaker MakerOfDebugExecutors(const GraphTarget& target,
+                                    absl::Span<const RunInput> inputs,
+                                    absl::Status* status) {
+  return [&target, inputs, status](DebugExecutor::DebugOptions options) {
+    options.records = false;
+    auto executor = MakeDebugExecutor(target, inputs, std::move(options));
+    if (status != nullptr) status->Update(executor.status());
+    return executor;
+  };
+}
+
+OutputCheck CheckAgainstPlain(const GraphTarget& target,
+                              absl::Span<const RunInput> inputs,
+                              const GraphExecutor& debugged) {
+  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
+    NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
+    const NotedRun run("");
+    NODEWISE_RETURN_IF_ERROR(plain->Run());
+    return CompareOutputs(debugged, *plain);
+  };
+  return CheckOf(compare());
+}
+
+OutputCheck CheckAgainstPlainChild(const GraphTarget& target,
+                                   absl::Span<const RunInput> inputs,
+                                   absl::Span<const NamedTensor> outputs) {
+  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
+    NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
+    NODEWISE_RETURN_IF_ERROR(RunInChild(plain.get(), {kPlainRunLimitMs}));
+    std::vector<NDArray> kept;
+    kept.reserve(outputs.size());
+    for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
+    return CompareOutputs(kept, *plain);
+  };
+  return CheckOf(compare());
+}
+
+// Gives the executor the patches. Fails with kInvalidArgument for two patches
+// of one entry, or of two entries in the same memory: only one could take
+// effect. Adds a note for each patch that changes other entries too, by sharing
+// their memory. Only in builds with USE_PROFILER.
+absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
+                          DebugExecutor* executor,
+                          std::vector<std::string>* notes);
+
+absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
+                          DebugExecutor* executor,
+                          std::vector<std::string>* notes) {
+  const std::vector<uint32_t>& bases = executor->plan().base_of;
+  std::vector<FoundPatch> applied;
+  for (const TensorPatch& patch : patches) {
+    const auto entry = executor->index().FindEntry(patch.entry);
+    if (!entry.ok()) return At(patch.where, entry.status());
+    const FoundPatch found{&patch, *entry};
+    for (const FoundPatch& other : applied) {
+      if (bases[Index(other.entry)] == bases[Index(found.entry)]) {
+        return At(patch.where, RefuseBoth(found, other));
+      }
+    }
+    NODEWISE_RETURN_IF_ERROR(
+        At(patch.where, executor->Patch(found.entry, *patch.tensor)));
+    NoteSharing(found, *executor, notes);
+    applied.push_back(found);
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeDebugRunner(
     std::shared_ptr<const GraphTarget> target, NodeObserver* watcher,

@@ -181,14 +181,11 @@ GraphRunner::GraphRunner(std::string_view kind,
     : name_(std::string(kind) + " " + target->name()),
       target_(std::move(target)),
       executor_(std::move(executor)) {
-  std::vector<NamedTensor> outputs;
+  std::vector<std::string> names;
   for (size_t i = 0; i < executor_->NumOutputs(); ++i) {
-    outputs.push_back({executor_->OutputInfo(i).name, NDArray()});
+    names.push_back(executor_->OutputInfo(i).name);
   }
-  MakeNamesUnique(&outputs);
-  for (NamedTensor& output : outputs) {
-    outputs_.push_back(std::move(output.name));
-  }
+  outputs_ = UniqueNames(names);
 }
 
 absl::Status GraphRunner::SetInputs(const std::vector<NDArray>& tensors) {

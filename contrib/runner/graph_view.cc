@@ -71,7 +71,7 @@ class NodeSink : public TensorSink {
     const NodeId node{next_++};
     const GraphNode& known = graph_.node(node);
     const std::string& key = index_.KeyOf(node);
-    const bool is_seen = !options_.select || options_.select(key);
+    const bool is_seen = options_.Selects(key);
     for (uint32_t i = 0;
          is_seen && options_.with_node_inputs && i < known.inputs.size(); ++i) {
       const EntryId entry = graph_.EntryOf(known.inputs[i]);
@@ -91,11 +91,8 @@ class NodeSink : public TensorSink {
 
   absl::Status Hand(const TensorKey& key, EntryId entry,
                     const TensorKey* origin) const {
-    TensorItem item{key};
-    if (tensors_[entry].defined()) {
-      item.tensor = tensors_[entry].tensor();
-      item.lasting = tensors_[entry];
-    } else {
+    TensorItem item = ItemOf(key, tensors_[entry]);
+    if (item.tensor == nullptr) {
       item.why_absent = "the runner has not handed it out";
     }
     item.origin = origin;
@@ -151,11 +148,8 @@ class GraphView : public Runner {
                                        const RunOptions& options) override {
     RunOptions inner;
     NODEWISE_ASSIGN_OR_RETURN(inner.patches, NamePatches(options.patches));
-    std::vector<NamedTensor> inputs;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!tensors[i].defined()) continue;
-      inputs.push_back({runner_->inputs().Key(i), std::move(tensors[i])});
-    }
+    const std::vector<NamedTensor> inputs =
+        NameGiven(runner_->inputs(), std::move(tensors));
     if (options.sink == nullptr) {
       inner.repeats = options.repeats;
       return runner_->Run(inputs, inner);
@@ -168,9 +162,8 @@ class GraphView : public Runner {
       result = runner_->Run(inputs, inner);
       if (!result.ok()) return result;
       NODEWISE_RETURN_IF_ERROR(sink.Finish());
-      for (const int64_t duration : result->durations_ns) {
-        durations_ns.push_back(duration);
-      }
+      durations_ns.insert(durations_ns.end(), result->durations_ns.begin(),
+                          result->durations_ns.end());
     }
     result->durations_ns = std::move(durations_ns);
     return result;

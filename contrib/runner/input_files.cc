@@ -28,12 +28,9 @@ absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
                               const std::vector<std::string>& names) {
   if (tensors.size() == 1) return tensors[0].tensor;
   for (const std::string& name : names) {
-    for (const NamedTensor& entry : tensors) {
-      if (entry.name == name) return entry.tensor;
-    }
+    if (const NDArray* found = FindTensor(tensors, name)) return *found;
   }
   std::vector<std::string> there;
-  there.reserve(tensors.size());
   for (const NamedTensor& entry : tensors) there.push_back(entry.name);
   return absl::NotFoundError(fmt::format(
       "{}: has {} tensors and none is named {}, expected it or a single one "
@@ -41,12 +38,133 @@ absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
       path, tensors.size(), names[0], ListOf(there, 8)));
 }
 
-VmInputType TypeOf(const std::string& name, const NDArray& tensor) {
-  const absl::Span<const int64_t> shape = tensor.shape();
-  return {name, {shape.begin(), shape.end()}, tensor.dtype()};
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 4> kExtensions = {".npz", ".params",
+                                                         ".npy", ".pb"};
+constexpr std::string_view kTestInput = "input_";
+
+bool IsTensorFile(const fs::path& path) {
+  return std::ranges::find(kExtensions, path.extension().string()) !=
+         kExtensions.end();
+}
+
+// Such a file has one tensor, whose name says nothing about the input's.
+bool HasOneTensor(const fs::path& path) {
+  return path.extension() == ".npy" || path.extension() == ".pb";
+}
+
+// Returns where the digits at a place end.
+size_t EndOfNumber(const std::string& text, size_t begin) {
+  size_t end = begin;
+  while (end < text.size() && std::isdigit(uint8_t(text[end])) != 0) ++end;
+  return end;
+}
+
+// Compares numbers in names by their value. The longer of two numbers without
+// leading zeros is the larger one.
+bool ComesBefore(const std::string& a, const std::string& b) {
+  size_t i = 0;
+  size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    const size_t end_i = EndOfNumber(a, i);
+    const size_t end_j = EndOfNumber(b, j);
+    if (end_i > i && end_j > j) {
+      while (i + 1 < end_i && a[i] == '0') ++i;
+      while (j + 1 < end_j && b[j] == '0') ++j;
+      if (end_i - i != end_j - j) return end_i - i < end_j - j;
+    }
+    if (a[i] != b[j]) return a[i] < b[j];
+    ++i;
+    ++j;
+  }
+  const bool a_ends = i == a.size();
+  const bool b_ends = j == b.size();
+  return a_ends && b_ends ? a < b : a_ends;
+}
+
+struct Listed {
+  std::vector<std::string> folders;
+  std::vector<std::string> tensor_files;
+  std::vector<std::string> others;
+};
+
+absl::StatusOr<Listed> List(const std::string& folder) {
+  Listed listed;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const fs::path& path = at->path();
+    std::error_code unknown;
+    auto* to = &listed.others;
+    if (fs::is_directory(path, unknown)) {
+      to = &listed.folders;
+    } else if (IsTensorFile(path)) {
+      to = &listed.tensor_files;
+    }
+    to->push_back(path);
+  }
+  if (error) {
+    return absl::NotFoundError(
+        fmt::format("{}: cannot be listed: {}, expected a folder", folder,
+                    error.message()));
+  }
+  std::ranges::sort(listed.folders, &ComesBefore);
+  std::ranges::sort(listed.tensor_files, &ComesBefore);
+  std::ranges::sort(listed.others, &ComesBefore);
+  return listed;
+}
+
+// Returns the number N of a file input_N.pb.
+std::optional<size_t> NumberOf(const std::string& path) {
+  const fs::path file(path);
+  const std::string stem = file.stem();
+  size_t number = 0;
+  const bool is_input =
+      file.extension() == ".pb" && stem.starts_with(kTestInput) &&
+      absl::SimpleAtoi(stem.substr(kTestInput.size()), &number);
+  return is_input ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::string> NeededInputs(const InputList& inputs) {
+  std::vector<std::string> needed;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs.IsNeeded(i)) needed.push_back(inputs.Key(i));
+  }
+  return needed;
+}
+
+absl::StatusOr<InputFile> TestInput(const std::string& path, size_t number,
+                                    const InputList& inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
+  if (tensors.size() == 1 && inputs.Find(tensors[0].name).ok()) {
+    return InputFile{tensors[0].name, path};
+  }
+  const std::vector<std::string> needed = NeededInputs(inputs);
+  if (number < needed.size()) return InputFile{needed[number], path};
+  return absl::InvalidArgumentError(
+      fmt::format("{}: is input {} of a test set, expected at most {}, as the "
+                  "network has",
+                  path, number, CountOf(needed.size(), "input")));
+}
+
+// Returns the names that an entry may have in a file: its node's, the one that
+// `run --until` writes, and the one in a dump.
+std::vector<std::string> NamesOf(const GraphIndex& index, EntryId entry) {
+  const NodeId node = index.NodeOf(entry);
+  const uint32_t output = index.OutputOf(entry);
+  std::vector<std::string> names = {
+      index.KeyOf(entry),
+      DumpKeyOf(index.graph().node(node).name, node, output)};
+  if (output == 0) names.insert(names.begin(), index.KeyOf(node));
+  return names;
 }
 
 }  // namespace
+VmInputType InputTypeOf(const std::string& name, const NDArray& tensor) {
+  const absl::Span<const int64_t> shape = tensor.shape();
+  return {name, {shape.begin(), shape.end()}, tensor.dtype()};
+}
 
 absl::StatusOr<NDArray> ReadOneTensor(const std::string& path,
                                       const std::vector<std::string>& names) {
@@ -79,13 +197,13 @@ absl::StatusOr<std::vector<VmInputType>> InputFiles::TypesOf(
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadToKeep(file.path));
     if (file.name.empty()) {
       for (const NamedTensor& entry : tensors) {
-        types.push_back(TypeOf(entry.name, entry.tensor));
+        types.push_back(InputTypeOf(entry.name, entry.tensor));
       }
       continue;
     }
     NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
                               OneOf(tensors, file.path, {file.name}));
-    types.push_back(TypeOf(file.name, tensor));
+    types.push_back(InputTypeOf(file.name, tensor));
   }
   return types;
 }
@@ -229,120 +347,6 @@ std::vector<RunInput> InputCollector::Inputs() const {
   return result;
 }
 
-namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::array<std::string_view, 4> kExtensions = {".npz", ".params",
-                                                         ".npy", ".pb"};
-constexpr std::string_view kTestInput = "input_";
-
-bool IsTensorFile(const fs::path& path) {
-  return std::ranges::find(kExtensions, path.extension().string()) !=
-         kExtensions.end();
-}
-
-// Such a file has one tensor, whose name says nothing about the input's.
-bool HasOneTensor(const fs::path& path) {
-  return path.extension() == ".npy" || path.extension() == ".pb";
-}
-
-// Returns where the digits at a place end.
-size_t EndOfNumber(const std::string& text, size_t begin) {
-  size_t end = begin;
-  while (end < text.size() && std::isdigit(uint8_t(text[end])) != 0) ++end;
-  return end;
-}
-
-// Compares numbers in names by their value. The longer of two numbers without
-// leading zeros is the larger one.
-bool ComesBefore(const std::string& a, const std::string& b) {
-  size_t i = 0;
-  size_t j = 0;
-  while (i < a.size() && j < b.size()) {
-    const size_t end_i = EndOfNumber(a, i);
-    const size_t end_j = EndOfNumber(b, j);
-    if (end_i > i && end_j > j) {
-      while (i + 1 < end_i && a[i] == '0') ++i;
-      while (j + 1 < end_j && b[j] == '0') ++j;
-      if (end_i - i != end_j - j) return end_i - i < end_j - j;
-    }
-    if (a[i] != b[j]) return a[i] < b[j];
-    ++i;
-    ++j;
-  }
-  const bool a_ends = i == a.size();
-  const bool b_ends = j == b.size();
-  return a_ends && b_ends ? a < b : a_ends;
-}
-
-struct Listed {
-  std::vector<std::string> folders;
-  std::vector<std::string> tensor_files;
-  std::vector<std::string> others;
-};
-
-absl::StatusOr<Listed> List(const std::string& folder) {
-  Listed listed;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    const fs::path& path = at->path();
-    std::error_code unknown;
-    auto* to = &listed.others;
-    if (fs::is_directory(path, unknown)) {
-      to = &listed.folders;
-    } else if (IsTensorFile(path)) {
-      to = &listed.tensor_files;
-    }
-    to->push_back(path);
-  }
-  if (error) {
-    return absl::NotFoundError(
-        fmt::format("{}: cannot be listed: {}, expected a folder", folder,
-                    error.message()));
-  }
-  std::ranges::sort(listed.folders, &ComesBefore);
-  std::ranges::sort(listed.tensor_files, &ComesBefore);
-  std::ranges::sort(listed.others, &ComesBefore);
-  return listed;
-}
-
-// Returns the number N of a file input_N.pb.
-std::optional<size_t> NumberOf(const std::string& path) {
-  const fs::path file(path);
-  const std::string stem = file.stem();
-  size_t number = 0;
-  const bool is_input =
-      file.extension() == ".pb" && stem.starts_with(kTestInput) &&
-      absl::SimpleAtoi(stem.substr(kTestInput.size()), &number);
-  return is_input ? std::optional(number) : std::nullopt;
-}
-
-std::vector<std::string> NeededInputs(const InputList& inputs) {
-  std::vector<std::string> needed;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs.IsNeeded(i)) needed.push_back(inputs.Key(i));
-  }
-  return needed;
-}
-
-absl::StatusOr<InputFile> TestInput(const std::string& path, size_t number,
-                                    const InputList& inputs) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
-  if (tensors.size() == 1 && inputs.Find(tensors[0].name).ok()) {
-    return InputFile{tensors[0].name, path};
-  }
-  const std::vector<std::string> needed = NeededInputs(inputs);
-  if (number < needed.size()) return InputFile{needed[number], path};
-  return absl::InvalidArgumentError(
-      fmt::format("{}: is input {} of a test set, expected at most {}, as the "
-                  "network has",
-                  path, number, CountOf(needed.size(), "input")));
-}
-
-}  // namespace
-
 absl::StatusOr<SampleFolder> ListSamples(const std::string& folder) {
   NODEWISE_ASSIGN_OR_RETURN(Listed listed, List(folder));
   for (const std::string& file : listed.tensor_files) {
@@ -404,22 +408,6 @@ absl::StatusOr<std::vector<InputFile>> FilesOfSample(const std::string& sample,
       ".params, .npy or .pb",
       sample));
 }
-
-namespace {
-
-// Returns the names that an entry may have in a file: its node's, the one that
-// `run --until` writes, and the one in a dump.
-std::vector<std::string> NamesOf(const GraphIndex& index, EntryId entry) {
-  const NodeId node = index.NodeOf(entry);
-  const uint32_t output = index.OutputOf(entry);
-  std::vector<std::string> names = {
-      index.KeyOf(entry),
-      DumpKeyOf(index.graph().node(node).name, node, output)};
-  if (output == 0) names.insert(names.begin(), index.KeyOf(node));
-  return names;
-}
-
-}  // namespace
 
 absl::StatusOr<TensorPatch> ReadPatch(const GraphIndex& index,
                                       const std::string& entry,

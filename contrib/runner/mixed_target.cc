@@ -32,28 +32,6 @@ namespace {
 
 constexpr std::string_view kNodeAttribute = "nodewise.node";
 
-}  // namespace
-
-Graph WithNodeMarks(const GraphIndex& index) {
-  Graph graph = index.graph();
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    GraphNode& node = graph.nodes[n];
-    if (node.kind != GraphNode::Kind::kFunction) continue;
-    std::erase_if(node.attrs, [](const auto& attribute) {
-      return attribute.first == kNodeAttribute;
-    });
-    node.attrs.emplace_back(kNodeAttribute, index.KeyOf(NodeId{n}));
-  }
-  return graph;
-}
-
-std::string_view MarkedNode(const KernelRequest& request) {
-  const std::string* const key = FindAttribute(request.attrs, kNodeAttribute);
-  return key == nullptr ? std::string_view() : *key;
-}
-
-namespace {
-
 // What a node of the candidate calls in the reference.
 struct Partner {
   size_t node = 0;  // The candidate's number of it.
@@ -141,34 +119,6 @@ class MixedLibrary : public Library {
   const Sides sides_;
 };
 
-}  // namespace
-
-absl::StatusOr<MixedTarget> MixedTarget::Create(const GraphTarget& candidate,
-                                                const GraphTarget& reference) {
-  NODEWISE_ASSIGN_OR_RETURN(Partners partners, PairNodes(candidate, reference));
-  auto sides =
-      std::make_shared<std::vector<char>>(candidate.graph().nodes.size(), 0);
-  const Artefact& artefact = candidate.artefact();
-  NODEWISE_ASSIGN_OR_RETURN(
-      auto target,
-      GraphTarget::FromArtefact(
-          fmt::format("{} mixed with {}", candidate.name(), reference.name()),
-          {WithNodeMarks(candidate.index()),
-           MakeRef<MixedLibrary>(artefact.library, reference.artefact().library,
-                                 std::move(partners), sides),
-           artefact.params},
-          candidate.devices()));
-  return MixedTarget(std::move(target), std::move(sides));
-}
-
-void MixedTarget::Choose(const ByNode<bool>& from_candidate) {
-  for (size_t n = 0; n < sides_->size(); ++n) {
-    (*sides_)[n] = from_candidate[NodeId{static_cast<uint32_t>(n)}] ? 1 : 0;
-  }
-}
-
-namespace {
-
 class StandInLibrary : public Library {
  public:
   StandInLibrary(Ref<Library> library, const OpSet& ops, NodeChoice replaces)
@@ -207,6 +157,47 @@ class StandInLibrary : public Library {
 };
 
 }  // namespace
+Graph WithNodeMarks(const GraphIndex& index) {
+  Graph graph = index.graph();
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    GraphNode& node = graph.nodes[n];
+    if (node.kind != GraphNode::Kind::kFunction) continue;
+    std::erase_if(node.attrs, [](const auto& attribute) {
+      return attribute.first == kNodeAttribute;
+    });
+    node.attrs.emplace_back(kNodeAttribute, index.KeyOf(NodeId{n}));
+  }
+  return graph;
+}
+
+std::string_view MarkedNode(const KernelRequest& request) {
+  const std::string* const key = FindAttribute(request.attrs, kNodeAttribute);
+  return key == nullptr ? std::string_view() : *key;
+}
+
+absl::StatusOr<MixedTarget> MixedTarget::Create(const GraphTarget& candidate,
+                                                const GraphTarget& reference) {
+  NODEWISE_ASSIGN_OR_RETURN(Partners partners, PairNodes(candidate, reference));
+  auto sides =
+      std::make_shared<std::vector<char>>(candidate.graph().nodes.size(), 0);
+  const Artefact& artefact = candidate.artefact();
+  NODEWISE_ASSIGN_OR_RETURN(
+      auto target,
+      GraphTarget::FromArtefact(
+          fmt::format("{} mixed with {}", candidate.name(), reference.name()),
+          {WithNodeMarks(candidate.index()),
+           MakeRef<MixedLibrary>(artefact.library, reference.artefact().library,
+                                 std::move(partners), sides),
+           artefact.params},
+          candidate.devices()));
+  return MixedTarget(std::move(target), std::move(sides));
+}
+
+void MixedTarget::Choose(const ByNode<bool>& from_candidate) {
+  for (size_t n = 0; n < sides_->size(); ++n) {
+    (*sides_)[n] = from_candidate[NodeId{static_cast<uint32_t>(n)}] ? 1 : 0;
+  }
+}
 
 Ref<Library> WithStandIns(Ref<Library> library, const OpSet& ops,
                           NodeChoice replaces) {

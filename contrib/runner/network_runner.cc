@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/graph/graph_executor.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ndarray/tensor_stats.h"
-#include "nodewise/support/machine.h"
+#include "nodewise/runner/input_files.h"
+#include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
@@ -57,74 +57,15 @@ absl::StatusOr<std::vector<NDArray>> InOrder(
   std::vector<NDArray> inputs;
   for (const ValueId id : network.inputs()) {
     const std::string& name = network.value(id).name;
-    const auto found = std::ranges::find_if(
-        given, [&](const NamedTensor& input) { return input.name == name; });
-    if (found == given.end()) {
+    const NDArray* const found = FindTensor(given, name);
+    if (found == nullptr) {
       return absl::InvalidArgumentError(
           fmt::format("input {}: was not given, expected a tensor", name));
     }
-    inputs.push_back(found->tensor);
+    inputs.push_back(*found);
   }
   return inputs;
 }
-
-}  // namespace
-
-void BindSizes(absl::Span<const VmInputType> given, Network* network) {
-  for (const VmInputType& type : given) {
-    const auto id = network->FindValue(type.name);
-    if (!id.ok()) continue;
-    const auto is_open = [&](size_t side) {
-      const TensorType& known = network->value(*id).type;
-      return network->value(*id).kind == NetworkValue::Kind::kInput &&
-             known.has_rank() && known.shape->size() == type.shape.size() &&
-             !(*known.shape)[side].is_known();
-    };
-    for (size_t i = 0; i < type.shape.size(); ++i) {
-      if (!is_open(i)) continue;
-      TensorType wanted = network->value(*id).type;
-      const std::string name = (*wanted.shape)[i].name();
-      (*wanted.shape)[i] = Dim(type.shape[i]);
-      if (name.empty()) {
-        network->SetInputType(*id, std::move(wanted)).IgnoreError();
-      } else {
-        network->BindDim(name, type.shape[i]).IgnoreError();
-      }
-    }
-  }
-}
-
-void BindSizes(absl::Span<const NamedTensor> given, Network* network) {
-  std::vector<VmInputType> types;
-  for (const NamedTensor& each : given) {
-    const absl::Span<const int64_t> shape = each.tensor.shape();
-    types.push_back(
-        {each.name, {shape.begin(), shape.end()}, each.tensor.dtype()});
-  }
-  BindSizes(types, network);
-}
-
-bool HasOpenSizes(const Network& network) {
-  return std::ranges::any_of(network.order(), [&](OperationId id) {
-    return MakesOpenSizes(network, network.operation(id));
-  });
-}
-
-absl::Status FindSizes(absl::Span<const NamedTensor> inputs, Network* network) {
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
-                            InOrder(*network, inputs));
-  NODEWISE_ASSIGN_OR_RETURN(const FoundTypes types,
-                            TypesOfRun(*network, std::move(tensors)));
-  for (const auto& [id, type] : types) {
-    // Types that were found before may tell the rest: one Reshape, say, tells
-    // the sizes of all that follows.
-    if (!IsOpen(*network, id)) continue;
-    NODEWISE_RETURN_IF_ERROR(network->SetFoundType(id, type));
-  }
-  return absl::OkStatus();
-}
-
-namespace {
 
 // Sees the operations of one run: hands what they make to the sink, and ends
 // the run where the rule says.
@@ -149,22 +90,16 @@ class OperationObserver {
   }
 
   absl::Status HandInputs(const std::vector<NDArray>& tensors) const {
-    if (options_.sink == nullptr) return absl::OkStatus();
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const std::string& name = network_.value(network_.inputs()[i]).name;
-      if (options_.select && !options_.select(name)) continue;
-      const TensorKey key{name, 0, TensorRole::kOutput, source_};
-      TensorItem item{key};
-      item.tensor = tensors[i].tensor();
-      item.lasting = tensors[i];
-      item.is_network_input = true;
-      NODEWISE_RETURN_IF_ERROR(options_.sink->Take(item));
+    for (size_t i = 0; i < tensors.size() && options_.sink != nullptr; ++i) {
+      NODEWISE_RETURN_IF_ERROR(
+          Hand(network_.inputs()[i], tensors[i],
+               [](TensorItem* item) { item->is_network_input = true; }));
     }
     return absl::OkStatus();
   }
 
   absl::StatusOr<bool> Observe(const OperationRun& run) {
-    if (options_.sink != nullptr) NODEWISE_RETURN_IF_ERROR(Hand(run));
+    if (options_.sink != nullptr) NODEWISE_RETURN_IF_ERROR(HandOutputs(run));
     if (!options_.stop.has_value()) return false;
     const bool made_value = options_.stop->values.has_value() && MadeValue(run);
     if (!made_value && until_ != run.operation.id) return false;
@@ -172,36 +107,47 @@ class OperationObserver {
   }
 
  private:
-  const std::string& NameOf(const OperationRun& run, size_t output) const {
-    return network_.value(run.operation.outputs[output]).name;
+  const std::string& NameOf(ValueId id) const {
+    return network_.value(id).name;
   }
 
-  absl::Status Hand(const OperationRun& run) const {
+  // `complete` adds what else is known of the tensor.
+  absl::Status Hand(ValueId id, const NDArray& tensor,
+                    absl::FunctionRef<void(TensorItem*)> complete) const {
+    if (!options_.Selects(NameOf(id))) return absl::OkStatus();
+    const TensorKey key{NameOf(id), 0, TensorRole::kOutput, source_};
+    TensorItem item = ItemOf(key, tensor);
+    complete(&item);
+    return options_.sink->Take(item);
+  }
+
+  absl::Status HandOutputs(const OperationRun& run) const {
     for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
-      const NDArray& tensor = run.result.outputs[i];
-      if (run.operation.outputs[i] == kNoValue || !tensor.defined()) continue;
-      const std::string& name = NameOf(run, i);
-      if (options_.select && !options_.select(name)) continue;
-      const TensorKey key{name, 0, TensorRole::kOutput, source_};
-      TensorItem item{key};
-      item.tensor = tensor.tensor();
-      item.lasting = tensor;
-      item.time = run.time;
-      if (options_.with_bounds && i < run.result.bounds.size()) {
-        item.proved_bounds = run.result.bounds[i].proved;
-        item.expected_bounds = run.result.bounds[i].expected;
-      }
-      NODEWISE_RETURN_IF_ERROR(options_.sink->Take(item));
+      if (!IsMade(run, i)) continue;
+      const auto complete = [&](TensorItem* item) {
+        item->time = run.time;
+        if (!options_.with_bounds || i >= run.result.bounds.size()) return;
+        item->proved_bounds = run.result.bounds[i].proved;
+        item->expected_bounds = run.result.bounds[i].expected;
+      };
+      NODEWISE_RETURN_IF_ERROR(
+          Hand(run.operation.outputs[i], run.result.outputs[i], complete));
     }
     return absl::OkStatus();
   }
 
+  static bool IsMade(const OperationRun& run, size_t output) {
+    return run.operation.outputs[output] != kNoValue &&
+           run.result.outputs[output].defined();
+  }
+
   bool MadeValue(const OperationRun& run) {
     for (size_t i = 0; i < run.result.outputs.size(); ++i) {
+      if (!IsMade(run, i)) continue;
       const NDArray& tensor = run.result.outputs[i];
-      if (run.operation.outputs[i] == kNoValue || !tensor.defined()) continue;
       if (!HasNumbers(tensor.dtype())) {
-        result_.unread.push_back({NameOf(run, i), tensor.dtype()});
+        result_.unread.push_back(
+            {NameOf(run.operation.outputs[i]), tensor.dtype()});
       } else if (HoldsValue(StatsOf(*tensor), *options_.stop->values)) {
         return true;
       }
@@ -219,7 +165,8 @@ class OperationObserver {
       if (operation.outputs[i] == kNoValue) continue;
       NODEWISE_ASSIGN_OR_RETURN(NDArray copy,
                                 run.result.outputs[i].CopyToHost());
-      result_.outputs.push_back({NameOf(run, i), std::move(copy)});
+      result_.outputs.push_back(
+          {NameOf(operation.outputs[i]), std::move(copy)});
     }
     return true;
   }
@@ -239,10 +186,12 @@ class NetworkRunner : public Runner {
         network_(std::move(network)),
         interpreter_(*network_, evaluator),
         inputs_(ListInputs(*network_)) {
-    std::vector<NamedTensor> outputs = NameOutputs({});
-    for (NamedTensor& output : outputs) {
-      outputs_.push_back(std::move(output.name));
+    // A value may be an output twice.
+    std::vector<std::string> names;
+    for (const ValueId id : network_->outputs()) {
+      names.push_back(network_->value(id).name);
     }
+    outputs_ = UniqueNames(names);
   }
 
   const std::string& name() const override { return name_; }
@@ -275,29 +224,17 @@ class NetworkRunner : public Runner {
       result.durations_ns.push_back(ClockNanoseconds() - start_ns);
       if (result.stopped.has_value()) return result;
     }
-    for (NDArray& output : outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
       // A constant, an input or what a sink keeps would be the caller's too.
-      if (output.is_held_once()) continue;
-      NODEWISE_ASSIGN_OR_RETURN(output, output.CopyToHost());
+      if (!outputs[i].is_held_once()) {
+        NODEWISE_ASSIGN_OR_RETURN(outputs[i], outputs[i].CopyToHost());
+      }
+      result.outputs.push_back({outputs_[i], std::move(outputs[i])});
     }
-    result.outputs = NameOutputs(std::move(outputs));
     return result;
   }
 
  private:
-  // Gives the outputs unique names, since a value may be an output twice.
-  // Outputs without a tensor are only named.
-  std::vector<NamedTensor> NameOutputs(std::vector<NDArray> tensors) const {
-    tensors.resize(network_->outputs().size());
-    std::vector<NamedTensor> outputs;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      outputs.push_back({network_->value(network_->outputs()[i]).name,
-                         std::move(tensors[i])});
-    }
-    MakeNamesUnique(&outputs);
-    return outputs;
-  }
-
   // A patch of an input takes the place of what was given.
   absl::Status TakePatches(const std::vector<TensorPatch>& patches,
                            std::vector<NDArray>* inputs,
@@ -307,7 +244,8 @@ class NetworkRunner : public Runner {
       const auto id = network_->FindValue(patch.entry);
       if (!id.ok()) return At(patch.where, id.status());
       const NetworkValue& value = network_->value(*id);
-      auto tensor = CheckPatch(patch, value);
+      NODEWISE_RETURN_IF_ERROR(At(patch.where, CheckPatch(patch, value)));
+      auto tensor = patch.tensor.CopyToHost();
       if (!tensor.ok()) return At(patch.where, tensor.status());
       if (!patched.insert(*id).second) {
         return At(patch.where,
@@ -326,23 +264,6 @@ class NetworkRunner : public Runner {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<NDArray> CheckPatch(const TensorPatch& patch,
-                                     const NetworkValue& value) const {
-    if (value.kind == NetworkValue::Kind::kConstant) {
-      return absl::InvalidArgumentError(fmt::format(
-          "value {}: is a constant, expected an input or what an operation "
-          "makes",
-          value.name));
-    }
-    const TensorType type = TensorType::Of(*patch.tensor);
-    if (!AreCompatible(type, value.type)) {
-      return absl::InvalidArgumentError(
-          fmt::format("value {}: is {}, expected {}", value.name,
-                      ToString(type), ToString(value.type)));
-    }
-    return patch.tensor.CopyToHost();
-  }
-
   const std::string name_;
   const std::shared_ptr<const Network> network_;
   const Interpreter interpreter_;
@@ -351,6 +272,57 @@ class NetworkRunner : public Runner {
 };
 
 }  // namespace
+void BindSizes(absl::Span<const VmInputType> given, Network* network) {
+  for (const VmInputType& type : given) {
+    const auto id = network->FindValue(type.name);
+    if (!id.ok()) continue;
+    const auto is_open = [&](size_t side) {
+      const TensorType& known = network->value(*id).type;
+      return network->value(*id).kind == NetworkValue::Kind::kInput &&
+             known.has_rank() && known.shape->size() == type.shape.size() &&
+             !(*known.shape)[side].is_known();
+    };
+    for (size_t i = 0; i < type.shape.size(); ++i) {
+      if (!is_open(i)) continue;
+      TensorType wanted = network->value(*id).type;
+      const std::string name = (*wanted.shape)[i].name();
+      (*wanted.shape)[i] = Dim(type.shape[i]);
+      if (name.empty()) {
+        network->SetInputType(*id, std::move(wanted)).IgnoreError();
+      } else {
+        network->BindDim(name, type.shape[i]).IgnoreError();
+      }
+    }
+  }
+}
+
+void BindSizes(absl::Span<const NamedTensor> given, Network* network) {
+  std::vector<VmInputType> types;
+  for (const NamedTensor& each : given) {
+    types.push_back(InputTypeOf(each.name, each.tensor));
+  }
+  BindSizes(types, network);
+}
+
+bool HasOpenSizes(const Network& network) {
+  return std::ranges::any_of(network.order(), [&](OperationId id) {
+    return MakesOpenSizes(network, network.operation(id));
+  });
+}
+
+absl::Status FindSizes(absl::Span<const NamedTensor> inputs, Network* network) {
+  NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
+                            InOrder(*network, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const FoundTypes types,
+                            TypesOfRun(*network, std::move(tensors)));
+  for (const auto& [id, type] : types) {
+    // Types that were found before may tell the rest: one Reshape, say, tells
+    // the sizes of all that follows.
+    if (!IsOpen(*network, id)) continue;
+    NODEWISE_RETURN_IF_ERROR(network->SetFoundType(id, type));
+  }
+  return absl::OkStatus();
+}
 
 std::unique_ptr<Runner> MakeNetworkRunner(
     const std::string& kind, const std::string& target,

@@ -21,8 +21,14 @@ int32_t FirstFreeStorageId(const Graph& graph) {
   return next;
 }
 
-}  // namespace
+bool IsFound(const GraphIndex& index, NodeId node, const RE2& expression) {
+  const GraphNode& called = index.graph().node(node);
+  return RE2::PartialMatch(called.name, expression) ||
+         RE2::PartialMatch(called.function, expression) ||
+         RE2::PartialMatch(index.KeyOf(node), expression);
+}
 
+}  // namespace
 absl::StatusOr<Graph> GraphOfNode(const Graph& graph, NodeId id,
                                   const std::vector<std::string>& input_names) {
   Graph alone;
@@ -58,17 +64,6 @@ absl::StatusOr<Graph> GraphOfNode(const Graph& graph, NodeId id,
 absl::StatusOr<Graph> ReadBack(const Graph& graph) {
   return ParseGraph(GraphText::FromString("graph.json", WriteGraph(graph)));
 }
-
-namespace {
-
-bool IsFound(const GraphIndex& index, NodeId node, const RE2& expression) {
-  const GraphNode& called = index.graph().node(node);
-  return RE2::PartialMatch(called.name, expression) ||
-         RE2::PartialMatch(called.function, expression) ||
-         RE2::PartialMatch(index.KeyOf(node), expression);
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<std::string>> ChooseNodes(
     const GraphIndex& index, absl::Span<const std::string> expressions) {

@@ -1,9 +1,11 @@
 #include "nodewise/runner/runner.h"
 
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/cord.h"
 #include "fmt/format.h"
+#include "nodewise/graph/named_outputs.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
@@ -70,11 +72,11 @@ class NetworkInputList : public InputList {
   }
   bool IsNeeded(size_t) const override { return true; }
   absl::StatusOr<size_t> Find(const std::string& name) const override {
+    std::vector<std::string> names;
     for (size_t i = 0; i < size(); ++i) {
       if (value(i).name == name) return i;
+      names.push_back(value(i).name);
     }
-    std::vector<std::string> names;
-    for (size_t i = 0; i < size(); ++i) names.push_back(value(i).name);
     if (names.empty()) {
       return absl::NotFoundError(
           fmt::format("input {}: the model has no inputs", name));
@@ -114,8 +116,27 @@ absl::Status CheckGiven(const InputList& list, size_t input,
   return list.CheckSettable(input);
 }
 
-}  // namespace
+absl::Status CheckCapabilities(const Runner& runner,
+                               const RunOptions& options) {
+  const std::pair<bool, Capability> asked[] = {
+      {options.sink != nullptr, Capability::kTensors},
+      {options.with_node_inputs, Capability::kNodeInputs},
+      {options.with_bounds, Capability::kBounds},
+      {!options.patches.empty(), Capability::kPatches},
+      {options.stop.has_value(), Capability::kSteps},
+  };
+  for (const auto& [is_asked, capability] : asked) {
+    if (!is_asked || runner.Can(capability)) continue;
+    return absl::UnimplementedError(
+        fmt::format("runner {}: does not have {}, expected one that does",
+                    runner.name(), NameOf(capability)));
+  }
+  return absl::OkStatus();
+}
 
+constexpr char kPayload[] = "nodewise/node-failure";
+
+}  // namespace
 std::unique_ptr<InputList> ListInputs(const Graph& graph,
                                       std::vector<GraphInput> inputs) {
   return std::make_unique<GraphInputList>(graph, std::move(inputs));
@@ -142,46 +163,16 @@ absl::StatusOr<std::vector<NDArray>> MatchInputs(
   return tensors;
 }
 
-namespace {
-
-absl::Status CheckCapabilities(const Runner& runner,
-                               const RunOptions& options) {
-  const std::pair<bool, Capability> asked[] = {
-      {options.sink != nullptr, Capability::kTensors},
-      {options.with_node_inputs, Capability::kNodeInputs},
-      {options.with_bounds, Capability::kBounds},
-      {!options.patches.empty(), Capability::kPatches},
-      {options.stop.has_value(), Capability::kSteps},
-  };
-  for (const auto& [is_asked, capability] : asked) {
-    if (!is_asked || runner.Can(capability)) continue;
-    return absl::UnimplementedError(
-        fmt::format("runner {}: does not have {}, expected one that does",
-                    runner.name(), NameOf(capability)));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 std::string_view NameOf(Capability capability) {
-  switch (capability) {
-    case Capability::kTensors:
-      return "the tensors of every node";
-    case Capability::kNodeInputs:
-      return "what nodes read";
-    case Capability::kNodeTimes:
-      return "times of nodes";
-    case Capability::kBounds:
-      return "error bounds";
-    case Capability::kPatches:
-      return "patches";
-    case Capability::kSteps:
-      return "stops between nodes";
-    case Capability::kDeterministic:
-      return "the same bits in every run";
-  }
-  return "";
+  // In the order of the enumeration.
+  constexpr std::string_view kNames[] = {"the tensors of every node",
+                                         "what nodes read",
+                                         "times of nodes",
+                                         "error bounds",
+                                         "patches",
+                                         "stops between nodes",
+                                         "the same bits in every run"};
+  return kNames[static_cast<size_t>(capability)];
 }
 
 class Runner::LaterRun : public PendingRun {
@@ -235,28 +226,58 @@ absl::StatusOr<std::unique_ptr<PendingRun>> Runner::StartChecked(
   return std::make_unique<LaterRun>(*this, std::move(tensors), options);
 }
 
-namespace {
+const NDArray* FindTensor(absl::Span<const NamedTensor> tensors,
+                          std::string_view name) {
+  for (const NamedTensor& each : tensors) {
+    if (each.name == name) return &each.tensor;
+  }
+  return nullptr;
+}
 
-constexpr char kPayload[] = "nodewise/node-failure";
+std::vector<NamedTensor> NameGiven(const InputList& list,
+                                   std::vector<NDArray> tensors) {
+  std::vector<NamedTensor> given;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    given.push_back({list.Key(i), std::move(tensors[i])});
+  }
+  return given;
+}
 
-}  // namespace
+std::vector<std::string> UniqueNames(const std::vector<std::string>& names) {
+  std::vector<NamedTensor> named;
+  for (const std::string& name : names) named.push_back({name, NDArray()});
+  MakeNamesUnique(&named);
+  std::vector<std::string> unique;
+  for (NamedTensor& each : named) unique.push_back(std::move(each.name));
+  return unique;
+}
+
+TensorItem ItemOf(const TensorKey& key, const NDArray& tensor) {
+  TensorItem item{key};
+  item.lasting = tensor;
+  if (tensor.defined()) item.tensor = tensor.tensor();
+  return item;
+}
+
+absl::Status CheckPatch(const TensorPatch& patch, const NetworkValue& value) {
+  if (value.kind == NetworkValue::Kind::kConstant) {
+    return absl::InvalidArgumentError(fmt::format(
+        "value {}: is a constant, expected an input or what an operation makes",
+        value.name));
+  }
+  const TensorType type = TensorType::Of(*patch.tensor);
+  if (AreCompatible(type, value.type)) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("value {}: is {}, expected {}",
+                                                value.name, ToString(type),
+                                                ToString(value.type)));
+}
 
 std::string_view NameOf(NodeFailure::Kind kind) {
-  switch (kind) {
-    case NodeFailure::Kind::kCrash:
-      return "crash";
-    case NodeFailure::Kind::kHang:
-      return "hang";
-    case NodeFailure::Kind::kExit:
-      return "exit";
-    case NodeFailure::Kind::kError:
-      return "error";
-    case NodeFailure::Kind::kStrayWrite:
-      return "stray write";
-    case NodeFailure::Kind::kSideEffect:
-      return "side effect";
-  }
-  return "";
+  // In the order of the enumeration.
+  constexpr std::string_view kNames[] = {"crash", "hang",        "exit",
+                                         "error", "stray write", "side effect"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 absl::Status StatusOf(const NodeFailure& failure, std::string_view title,
@@ -275,18 +296,19 @@ absl::Status StatusOf(const NodeFailure& failure, std::string_view title,
 std::optional<NodeFailure> FailureOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) return std::nullopt;
+  // StatusOf() alone writes it, so that it has no faults to look for.
   const auto text = static_cast<std::string>(*payload);
-  const size_t first = text.find(' ');
-  const size_t second = text.find(' ', first + 1);
-  const size_t third = text.find(' ', second + 1);
-  const auto kind = std::stoi(text);
-  const size_t node_bytes = std::stoul(text.substr(first + 1));
-  const size_t victim_bytes = std::stoul(text.substr(second + 1));
+  std::istringstream numbers(text);
+  int kind = 0;
+  size_t node_bytes = 0, victim_bytes = 0;
+  numbers >> kind >> node_bytes >> victim_bytes;
+  const std::string texts =
+      text.substr(static_cast<size_t>(numbers.tellg()) + 1);
   NodeFailure failure;
   failure.kind = static_cast<NodeFailure::Kind>(kind);
-  failure.node = text.substr(third + 1, node_bytes);
-  failure.victim = text.substr(third + 1 + node_bytes, victim_bytes);
-  failure.what = text.substr(third + 1 + node_bytes + victim_bytes);
+  failure.node = texts.substr(0, node_bytes);
+  failure.victim = texts.substr(node_bytes, victim_bytes);
+  failure.what = texts.substr(node_bytes + victim_bytes);
   return failure;
 }
 

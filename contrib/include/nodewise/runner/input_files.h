@@ -29,6 +29,9 @@ struct InputFile {
   std::string path;
 };
 
+// Returns the type of a tensor that is to be the input of this name.
+VmInputType InputTypeOf(const std::string& name, const NDArray& tensor);
+
 // Reads files of tensors. Tensors that are read before there is a network are
 // kept: the files may change meanwhile. Not thread-safe.
 class InputFiles {

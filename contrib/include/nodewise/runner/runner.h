@@ -128,6 +128,10 @@ struct RunOptions {
   // How often to run, to time it. The sink sees every run; only the last one's
   // outputs are returned. 1 where there is a stop.
   uint64_t repeats = 1;
+
+  bool Selects(const std::string& node) const {
+    return !select || select(node);
+  }
 };
 
 // A node where a run ended.
@@ -232,6 +236,28 @@ class Runner {
 // Makes one more runner of the same kind and target, with nothing in common
 // that a run changes. Fails as making the first could have failed.
 using RunnerMaker = std::function<absl::StatusOr<std::unique_ptr<Runner>>()>;
+
+// Returns the tensor of that name; null if there is none.
+const NDArray* FindTensor(absl::Span<const NamedTensor> tensors,
+                          std::string_view name);
+
+// --- For classes of runners.
+
+// Returns the tensors of a run, which are by input, as Runner::Run() takes
+// them: those that are given, with the names of their inputs.
+std::vector<NamedTensor> NameGiven(const InputList& list,
+                                   std::vector<NDArray> tensors);
+// Returns the names with numbers behind those that an earlier one has
+// (MakeNamesUnique()).
+std::vector<std::string> UniqueNames(const std::vector<std::string>& names);
+// Returns the item by which a sink gets a tensor that may be kept, or none if
+// it is undefined. The key must outlive it.
+TensorItem ItemOf(const TensorKey& key, const NDArray& tensor);
+// Fails with kInvalidArgument for a patch of a constant, or of another type
+// than the value.
+absl::Status CheckPatch(const TensorPatch& patch, const NetworkValue& value);
+
+// --- Other programs.
 
 // What a program is to run.
 struct ProgramRequest {
