@@ -108,21 +108,13 @@ absl::StatusOr<std::string> CCompiler::Run(
   NODEWISE_ASSIGN_OR_RETURN(GrowingFile to, GrowingFile::Create(file));
   NODEWISE_RETURN_IF_ERROR(to.Write(source.data(), source.size()));
   NODEWISE_RETURN_IF_ERROR(to.Close());
-  ForeignProcess process;
-  process.name = Printable(command_.name);
-  process.arguments = command_.arguments;
-  for (const std::string_view argument :
-       {optimisation, std::string_view("-shared"), std::string_view("-fPIC"),
-        std::string_view(file), std::string_view("-o"),
-        std::string_view(library), std::string_view("-lm")}) {
-    process.arguments.emplace_back(argument);
-  }
-  process.time_limit_ms = kLimitMs;
-  process.most_printed_bytes = kMostPrintedBytes;
-  process.most_file_bytes = kMostFileBytes;
-  process.folder = folder_.path();
-  process.most_folder_bytes = kMostFolderBytes;
-  process.most_folder_files = kMostFolderFiles;
+  ForeignProcess process{
+      Printable(command_.name), command_.arguments, kLimitMs,
+      kMostPrintedBytes,        kMostFileBytes,     folder_.path(),
+      kMostFolderBytes,         kMostFolderFiles};
+  process.arguments.insert(process.arguments.end(),
+                           {std::string(optimisation), "-shared", "-fPIC", file,
+                            "-o", library, "-lm"});
   const absl::Status status = RunForeignProcess(process);
   RemoveTree(file.c_str());
   if (status.ok() && access(library.c_str(), R_OK) == 0) return library;

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -37,16 +37,13 @@ class AbsentNames : public TensorSink {
 class DumpSink : public TensorSink {
  public:
   DumpSink(const GraphIndex& index, DumpWriter* writer)
-      : index_(index), graph_(index.graph()), writer_(*writer) {
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      nodes_.emplace(index.KeyOf(NodeId{n}), NodeId{n});
-    }
-  }
+      : index_(index), graph_(index.graph()), writer_(*writer) {}
 
   absl::Status Take(const TensorItem& item) override {
-    const NodeId node = nodes_.at(item.key.node);
+    NODEWISE_ASSIGN_OR_RETURN(const NodeId node,
+                              index_.FindNode(item.key.node));
     if (item.tensor == nullptr) {
-      is_incomplete_ = true;
+      is_incomplete = true;
       return absl::CancelledError(item.key.Name());
     }
     if (!graph_.IsFunction(node)) {
@@ -61,7 +58,8 @@ class DumpSink : public TensorSink {
     return absl::OkStatus();
   }
 
-  bool is_incomplete() const { return is_incomplete_; }
+  // Something of it is not handed out, so that it has ended the run.
+  bool is_incomplete = false;
 
  private:
   static std::vector<const DLTensor*> PointersTo(
@@ -81,9 +79,7 @@ class DumpSink : public TensorSink {
   const GraphIndex& index_;
   const Graph& graph_;
   DumpWriter& writer_;
-  std::unordered_map<std::string, NodeId> nodes_;  // By key.
   std::vector<NDArray> read_, made_;
-  bool is_incomplete_ = false;
 };
 
 class ForeignDumper {
@@ -167,7 +163,7 @@ class ForeignDumper {
     const std::vector<NodeTime> times(lowered_->graph.nodes.size());
     const absl::Status closed =
         result.ok() ? writer->Close(times) : absl::OkStatus();
-    *is_incomplete = sink.is_incomplete();
+    *is_incomplete = sink.is_incomplete;
     if (!result.ok()) {
       std::error_code error;  // What cannot be removed stays.
       std::filesystem::remove_all(writer->folder(), error);
@@ -219,37 +215,34 @@ absl::StatusOr<ObservationSearch> SearchObservable(
     size_t count, size_t most_runs,
     absl::FunctionRef<absl::StatusOr<bool>(absl::Span<const size_t> values)>
         is_there) {
-  struct Part {
-    size_t begin, end;
-  };
+  // Parts of the values are halved for as long as they make the fault go away.
+  // The first half is tried first, beside all that may be observed by then.
   ObservationSearch search;
-  std::vector<Part> open;  // The next part is the last one.
-  if (count > 0) open.push_back({0, count});
+  std::vector<std::pair<size_t, size_t>> open;  // The next part is the last.
+  if (count > 0) open.emplace_back(0, count);
   while (!open.empty()) {
-    const Part part = open.back();
+    const auto [begin, end] = open.back();
     open.pop_back();
-    bool holds = false;
-    if (search.runs < most_runs) {
+    std::vector<size_t> part(end - begin);
+    std::iota(part.begin(), part.end(), begin);
+    search.is_complete = search.runs < most_runs;
+    if (search.is_complete) {
       std::vector<size_t> tried = search.kept;
-      for (size_t i = part.begin; i < part.end; ++i) tried.push_back(i);
+      tried.insert(tried.end(), part.begin(), part.end());
       ++search.runs;
-      NODEWISE_ASSIGN_OR_RETURN(holds, is_there(tried));
+      NODEWISE_ASSIGN_OR_RETURN(const bool holds, is_there(tried));
       if (holds) {
         search.kept = std::move(tried);
         continue;
       }
-    } else {
-      search.is_complete = false;
     }
-    if (part.end - part.begin == 1 || !search.is_complete) {
-      for (size_t i = part.begin; i < part.end; ++i) {
-        search.dropped.push_back(i);
-      }
+    if (part.size() == 1 || !search.is_complete) {
+      search.dropped.insert(search.dropped.end(), part.begin(), part.end());
       continue;
     }
-    const size_t middle = part.begin + (part.end - part.begin) / 2;
-    open.push_back({middle, part.end});
-    open.push_back({part.begin, middle});
+    const size_t middle = begin + part.size() / 2;
+    open.emplace_back(middle, end);
+    open.emplace_back(begin, middle);
   }
   return search;
 }

@@ -12,6 +12,9 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/ascii.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/op/tensor_loops.h"
@@ -26,9 +29,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Opens a regular file in a folder; the caller closes it.
-absl::StatusOr<int> OpenIn(int folder, const std::string& name,
-                           uint64_t* size) {
+// Reads a regular file in a folder into the memory that `room_for` has for so
+// many bytes. A file that shrinks meanwhile is refused, and one that grows is
+// read as far as there is room.
+absl::Status ReadIn(
+    int folder, const std::string& name,
+    absl::FunctionRef<absl::StatusOr<void*>(uint64_t size)> room_for) {
   // O_NONBLOCK: a named pipe must be refused, not waited for.
   const int file = openat(folder, name.c_str(),
                           O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -37,32 +43,24 @@ absl::StatusOr<int> OpenIn(int folder, const std::string& name,
         fmt::format("{}: is a link, expected a regular file", name));
   }
   if (file < 0) return SystemError(name, "cannot open");
+  const absl::Cleanup close_file = [file] { close(file); };
   struct stat status;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(file);
     return absl::DataLossError(
         fmt::format("{}: is not a regular file, expected one", name));
   }
-  *size = static_cast<uint64_t>(status.st_size);
-  return file;
-}
-
-// Reads up to `size` bytes and closes the file; returns how many there were.
-size_t ReadAndClose(int file, void* data, size_t size) {
-  size_t done = 0;
-  while (done < size) {
+  const auto size = static_cast<size_t>(status.st_size);
+  NODEWISE_ASSIGN_OR_RETURN(void* const data, room_for(size));
+  for (size_t done = 0; done < size;) {
     const ssize_t got =
         read(file, static_cast<char*>(data) + done, size - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
+    if (got <= 0) {
+      return absl::DataLossError(name + ": was cut while it was read");
+    }
     done += static_cast<size_t>(got);
   }
-  close(file);
-  return done;
-}
-
-absl::Status Shrank(const std::string& name) {
-  return absl::DataLossError(name + ": was cut while it was read");
+  return absl::OkStatus();
 }
 
 using Json = nlohmann::json;
@@ -84,8 +82,18 @@ std::string DTypeName(DLDataType dtype) {
   return ToString(dtype);
 }
 
-absl::Status Garbled(std::string_view place, std::string_view what) {
-  return absl::DataLossError(fmt::format("{}:{} {}", kAnswerFile, place, what));
+// Says what is wrong at a place in the answer; empty: with all of it.
+template <typename... Args>
+absl::Status Garbled(const std::string& place,
+                     fmt::format_string<const Args&...> what,
+                     const Args&... args) {
+  return absl::DataLossError(fmt::format("{}:{}{} {}", kAnswerFile, place,
+                                         place.empty() ? "" : ":",
+                                         fmt::format(what, args...)));
+}
+
+absl::Status IsNoObject(const std::string& place) {
+  return Garbled(place, "is not an object, expected one");
 }
 
 // A member that must be a text; empty where it is optional and not there.
@@ -94,7 +102,7 @@ absl::StatusOr<std::string> TextIn(const Json& object, const char* key,
   const auto found = object.find(key);
   if (found == object.end()) return std::string();
   if (!found->is_string()) {
-    return Garbled(place + "/" + key + ":", "is not a string, expected one");
+    return Garbled(place + "/" + key, "is not a string, expected one");
   }
   return found->get<std::string>();
 }
@@ -105,8 +113,7 @@ bool IsPlainName(std::string_view name) {
   constexpr size_t kMostNameBytes = 200;
   return !name.empty() && name.size() <= kMostNameBytes && name[0] != '.' &&
          std::ranges::all_of(name, [&](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                  (c >= 'A' && c <= 'Z') ||
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
                   kOther.find(c) != std::string_view::npos;
          });
 }
@@ -116,20 +123,18 @@ absl::StatusOr<std::vector<int64_t>> ReadShape(const Json& object,
   const auto found = object.find("shape");
   if (found == object.end() || !found->is_array() ||
       found->size() > static_cast<size_t>(kMostDims)) {
-    return Garbled(
-        place + "/shape:",
-        fmt::format("is not a list of at most {} sizes, expected one",
-                    kMostDims));
+    return Garbled(place + "/shape",
+                   "is not a list of at most {} sizes, expected one",
+                   kMostDims);
   }
   std::vector<int64_t> shape;
   for (const Json& side : *found) {
     const bool is_size =
         side.is_number_unsigned() && side.get<uint64_t>() <= INT64_MAX;
     if (!is_size) {
-      return Garbled(
-          place + "/shape:",
-          fmt::format("side {} is not a size, expected a whole number",
-                      shape.size()));
+      return Garbled(place + "/shape",
+                     "side {} is not a size, expected a whole number",
+                     shape.size());
     }
     shape.push_back(side.get<int64_t>());
   }
@@ -165,23 +170,24 @@ absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
   }
   NODEWISE_ASSIGN_OR_RETURN(tensor.file, TextIn(object, "file", place));
   if (!IsPlainName(tensor.file)) {
-    return Garbled(place + "/file:",
-                   fmt::format("found \"{}\", expected the name of a file in "
-                               "the folder of outputs: letters, digits and ._-",
-                               Printable(Shortened(tensor.file))));
+    return Garbled(place + "/file",
+                   "found \"{}\", expected the name of a file in "
+                   "the folder of outputs: letters, digits and ._-",
+                   Printable(Shortened(tensor.file)));
   }
   NODEWISE_ASSIGN_OR_RETURN(const std::string dtype,
                             TextIn(object, "dtype", place));
   const auto parsed = ParseDType(dtype);
   const absl::Status is_type =
       parsed.ok() ? CheckDType(*parsed) : parsed.status();
-  if (!is_type.ok()) return Garbled(place + "/dtype:", MessageOf(is_type));
+  if (!is_type.ok()) return Garbled(place + "/dtype", "{}", MessageOf(is_type));
   tensor.dtype = *parsed;
   NODEWISE_ASSIGN_OR_RETURN(tensor.shape, ReadShape(object, place));
   const Shape sides(tensor.shape.begin(), tensor.shape.end());
   const TensorType type(tensor.dtype, sides);
   const auto bytes = TensorBytes(tensor.shape, tensor.dtype);
-  if (!bytes.ok()) return Garbled(place + "/shape:", MessageOf(bytes.status()));
+  if (!bytes.ok())
+    return Garbled(place + "/shape", "{}", MessageOf(bytes.status()));
   if (AreCompatible(type, asked.type)) return tensor;
   tensor.misfit = fmt::format("{} is {}, expected {}", Printable(asked.name),
                               ToString(type), ToString(asked.type));
@@ -196,28 +202,26 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadTensors(
   const std::string all = of + "/outputs";
   const auto list = document.find("outputs");
   if (list == document.end() || !list->is_array()) {
-    return Garbled(all + ":", "is not a list, expected one");
+    return Garbled(all, "is not a list, expected one");
   }
   if (list->size() != asked.size()) {
-    return Garbled(all + ":",
-                   fmt::format("has {}, expected {}, as was asked for",
-                               CountOf(list->size(), "tensor"), asked.size()));
+    return Garbled(all, "has {}, expected {}, as was asked for",
+                   CountOf(list->size(), "tensor"), asked.size());
   }
   std::vector<AnsweredTensor> tensors;
   for (size_t i = 0; i < asked.size(); ++i) {
     const std::string place = fmt::format("{}/{}", all, i);
     const Json& object = (*list)[i];
     if (!object.is_object()) {
-      return Garbled(place + ":", "is not an object, expected one");
+      return IsNoObject(place);
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::string name,
                               TextIn(object, "name", place));
     if (name != asked[i].name) {
-      return Garbled(
-          place + "/name:",
-          fmt::format("found \"{}\", expected \"{}\", in the order "
-                      "of the request",
-                      Printable(Shortened(name)), Printable(asked[i].name)));
+      return Garbled(place + "/name",
+                     "found \"{}\", expected \"{}\", in the order "
+                     "of the request",
+                     Printable(Shortened(name)), Printable(asked[i].name));
     }
     NODEWISE_ASSIGN_OR_RETURN(AnsweredTensor tensor,
                               ReadTensorEntry(object, asked[i], place));
@@ -237,10 +241,9 @@ absl::Status ReadDurations(const Json& document, uint64_t repeats,
     }
     if (answer->durations_ns.size() == repeats) return absl::OkStatus();
   }
-  return Garbled(
-      "/durations_ns:",
-      fmt::format("is not a list of {}, expected one of whole nanoseconds",
-                  CountOf(repeats, "duration")));
+  return Garbled("/durations_ns",
+                 "is not a list of {}, expected one of whole nanoseconds",
+                 CountOf(repeats, "duration"));
 }
 
 // Adds up what tensors take; fails where that is too much.
@@ -250,9 +253,8 @@ absl::Status AddBytes(const std::vector<AnsweredTensor>& tensors,
     if (tensor.file.empty()) continue;
     const uint64_t more = *TensorBytes(tensor.shape, tensor.dtype);
     if (more > most_bytes - *bytes) {
-      return Garbled(
-          "/outputs:",
-          fmt::format("take more than {} bytes, expected no more", most_bytes));
+      return Garbled("/outputs", "take more than {} bytes, expected no more",
+                     most_bytes);
     }
     *bytes += more;
   }
@@ -270,8 +272,9 @@ absl::Status WriteInputs(absl::Span<const NamedTensor> inputs,
                               inputs[i].tensor.CopyToHost());
     NODEWISE_ASSIGN_OR_RETURN(
         const std::string file,
-        folder.Write(fmt::format("{}input_{}.bin", prefix, i), tensor.data(),
-                     tensor.bytes()));
+        folder.Write(
+            fmt::format("{}input_{}.bin", prefix, i),
+            {static_cast<const char*>(tensor.data()), tensor.bytes()}));
     json->BeginObject();
     json->Add("name", inputs[i].name);
     json->Add("dtype", DTypeName(tensor.dtype()));
@@ -293,8 +296,7 @@ absl::StatusOr<std::string> Finish(const ForeignFolder& folder,
                                    JsonWriter* json) {
   json->Add("output_folder", folder.outputs_path());
   json->Add("answer", folder.path() + "/" + kAnswerFile);
-  const std::string text = json->Document();
-  return folder.Write(kRequestFile, text.data(), text.size());
+  return folder.Write(kRequestFile, json->Document());
 }
 
 absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
@@ -316,7 +318,7 @@ absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
   }
   const auto version = document.find("version");
   if (version == document.end() || *version != kVersion) {
-    return Garbled("/version:", fmt::format("expected {}", kVersion));
+    return Garbled("/version", "expected {}", kVersion);
   }
   return document;
 }
@@ -325,7 +327,7 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
     const Json& object, absl::Span<const AskedTensor> asked,
     const std::string& place) {
   if (!object.is_object()) {
-    return Garbled(place + ":", "is not an object, expected one");
+    return IsNoObject(place);
   }
   NODEWISE_ASSIGN_OR_RETURN(const std::string refused,
                             TextIn(object, "refused", place));
@@ -336,7 +338,8 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
                             ReadTensors(object, asked, place));
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].misfit.empty()) continue;
-    return Garbled(fmt::format("{}/outputs/{}:", place, i), tensors[i].misfit);
+    return Garbled(fmt::format("{}/outputs/{}", place, i), "{}",
+                   tensors[i].misfit);
   }
   return tensors;
 }
@@ -369,11 +372,10 @@ ForeignFolder::~ForeignFolder() {
 }
 
 absl::StatusOr<std::string> ForeignFolder::Write(const std::string& name,
-                                                 const void* data,
-                                                 size_t size) const {
+                                                 std::string_view data) const {
   std::string path = this->path() + "/" + name;
   NODEWISE_ASSIGN_OR_RETURN(GrowingFile file, GrowingFile::Create(path));
-  NODEWISE_RETURN_IF_ERROR(file.Write(data, size));
+  NODEWISE_RETURN_IF_ERROR(file.Write(data.data(), data.size()));
   NODEWISE_RETURN_IF_ERROR(file.Close());
   return path;
 }
@@ -381,7 +383,7 @@ absl::StatusOr<std::string> ForeignFolder::Write(const std::string& name,
 absl::StatusOr<std::string> ForeignFolder::WriteModel(
     const std::string& bytes, const UserModel* file) const {
   if (file == nullptr || file->external_files().empty()) {
-    return Write("model.onnx", bytes.data(), bytes.size());
+    return Write("model.onnx", bytes);
   }
   // A folder of its own, in which no file of ours has one of their names.
   const fs::path folder = fs::path(path()) / "model";
@@ -400,46 +402,42 @@ absl::StatusOr<std::string> ForeignFolder::WriteModel(
   }
   std::string name = "model/model.onnx";
   while (file->external_files().contains(name.substr(6))) name += ".onnx";
-  return Write(name, bytes.data(), bytes.size());
+  return Write(name, bytes);
 }
 
 absl::StatusOr<std::string> ForeignFolder::Read(const std::string& name,
                                                 size_t most_bytes) const {
-  uint64_t size = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const int file, OpenIn(opened_, name, &size));
-  if (size > most_bytes) {
-    close(file);
-    return absl::DataLossError(fmt::format(
-        "{}: has {} bytes, expected {} at most", name, size, most_bytes));
-  }
-  std::string text(size, '\0');
-  if (ReadAndClose(file, text.data(), size) != size) return Shrank(name);
+  std::string text;
+  const auto room_for = [&](uint64_t size) -> absl::StatusOr<void*> {
+    if (size > most_bytes) {
+      return absl::DataLossError(fmt::format(
+          "{}: has {} bytes, expected {} at most", name, size, most_bytes));
+    }
+    text.resize(size);
+    return text.data();
+  };
+  NODEWISE_RETURN_IF_ERROR(ReadIn(opened_, name, room_for));
   return text;
 }
 
 absl::StatusOr<NDArray> ForeignFolder::ReadOutput(
     const std::string& name, absl::Span<const int64_t> shape,
     DLDataType dtype) const {
-  uint64_t size = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const int file, OpenIn(outputs_, name, &size));
-  const size_t expected = *TensorBytes(shape, dtype);
-  // Known before memory is taken: a file is smaller than what it may claim.
-  if (size != expected) {
-    close(file);
-    return absl::DataLossError(
-        fmt::format("{}: has {} bytes, expected {} for {}", name, size,
-                    expected, TypeToString(shape, dtype)));
-  }
-  auto tensor = NDArray::Empty(shape, dtype, kCpu);
-  if (!tensor.ok()) {
-    close(file);
-    return tensor;
-  }
-  if (ReadAndClose(file, tensor->data(), size) != size) return Shrank(name);
+  NDArray tensor;
+  const auto room_for = [&](uint64_t size) -> absl::StatusOr<void*> {
+    const size_t expected = *TensorBytes(shape, dtype);
+    // Known before memory is taken: a file is smaller than what it may claim.
+    if (size != expected) {
+      return absl::DataLossError(
+          fmt::format("{}: has {} bytes, expected {} for {}", name, size,
+                      expected, TypeToString(shape, dtype)));
+    }
+    NODEWISE_ASSIGN_OR_RETURN(tensor, NDArray::Empty(shape, dtype, kCpu));
+    return tensor.data();
+  };
+  NODEWISE_RETURN_IF_ERROR(ReadIn(outputs_, name, room_for));
   return tensor;
 }
-
-// The format is described in docs/formats/foreign_runner.md.
 
 absl::StatusOr<std::string> WriteRequest(const ForeignRequest& request,
                                          const ForeignFolder& folder) {
@@ -502,8 +500,8 @@ absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
   const auto list = document.find("cases");
   if (list == document.end() || !list->is_array() ||
       list->size() != cases.size()) {
-    return Garbled("/cases:", fmt::format("is not a list of {}, expected one",
-                                          CountOf(cases.size(), "case")));
+    return Garbled("/cases", "is not a list of {}, expected one",
+                   CountOf(cases.size(), "case"));
   }
   std::vector<AnsweredCase> answers;
   uint64_t bytes = 0;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,8 +29,8 @@ class ForeignFolder {
   std::string outputs_path() const { return path() + "/outputs"; }
 
   // Writes a new file and returns its path.
-  absl::StatusOr<std::string> Write(const std::string& name, const void* data,
-                                    size_t size) const;
+  absl::StatusOr<std::string> Write(const std::string& name,
+                                    std::string_view data) const;
 
   // Writes a model and, beside it, what the model that it was made of has
   // beside it, and returns its path.

@@ -14,7 +14,6 @@
 #include "contrib/foreign/foreign_protocol.h"
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_process.h"
-#include "nodewise/graph/named_outputs.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/onnx/user_model.h"
@@ -65,10 +64,7 @@ class ForeignModel {
   // inputs and outputs of the network.
   const std::vector<NamedTensor>& patched() const { return patched_; }
   const NDArray* FindPatched(const std::string& value) const {
-    for (const NamedTensor& patched : patched_) {
-      if (patched.name == value) return &patched.tensor;
-    }
-    return nullptr;
+    return FindTensor(patched_, value);
   }
 
   // The inputs that the model has, of these and the patched ones.
@@ -77,9 +73,7 @@ class ForeignModel {
     for (const ValueId id : network_.inputs()) {
       const std::string& name = network_.value(id).name;
       const NDArray* tensor = FindPatched(name);
-      for (const NamedTensor& input : given) {
-        if (tensor == nullptr && input.name == name) tensor = &input.tensor;
-      }
+      if (tensor == nullptr) tensor = FindTensor(given, name);
       if (tensor != nullptr) inputs.push_back({name, *tensor});
     }
     return inputs;
@@ -133,20 +127,12 @@ class ForeignModel {
           fmt::format("{}: value {}: is given twice, expected once", patch.from,
                       patch.entry));
     }
-    if (value.kind == NetworkValue::Kind::kConstant) {
-      return absl::InvalidArgumentError(
-          fmt::format("value {}: is a constant, expected an input or what an "
-                      "operation makes",
-                      value.name));
-    }
-    const TensorType type = TensorType::Of(*patch.tensor);
-    if (!AreCompatible(type, value.type)) {
-      return absl::InvalidArgumentError(
-          fmt::format("value {}: is {}, expected {}", value.name,
-                      ToString(type), ToString(value.type)));
-    }
+    NODEWISE_RETURN_IF_ERROR(CheckPatch(patch, value));
     patched_.push_back({value.name, patch.tensor});
     if (value.kind == NetworkValue::Kind::kInput) return absl::OkStatus();
+    // What made the value goes on making it under another name, and an input of
+    // its own name takes its place: so its readers need not be told.
+    const TensorType type = TensorType::Of(*patch.tensor);
     given_.push_back({value.name, type});
     std::string free = value.name + "_before";
     while (network_.HasValue(free)) free += '_';
@@ -162,9 +148,8 @@ class ForeignModel {
                                  Network* network) {
     std::vector<ValueId> ids;
     for (const AskedTensor& output : outputs) {
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId id,
+      NODEWISE_ASSIGN_OR_RETURN(ids.emplace_back(),
                                 network->FindValue(output.name));
-      ids.push_back(id);
     }
     return network->SetOutputs(std::move(ids));
   }
@@ -175,83 +160,76 @@ class ForeignModel {
   std::vector<UserModel::Value> given_;  // Patched values that operations make.
 };
 
-// What a program may leave beside the tensors that it was asked for.
+// What a program may leave beside the tensors that it was asked for: its
+// answer, and logs or caches that runtimes write without being asked.
 constexpr uint64_t kSpareBytes = uint64_t{1} << 24;
+constexpr size_t kSpareFiles = 64;
+
+// Runs the program on a request, for so many tensors that take so many bytes.
+absl::Status RunCommand(const ForeignCommand& command,
+                        const ForeignLimits& limits, const std::string& request,
+                        const ForeignFolder& folder, uint64_t most_bytes,
+                        size_t tensors) {
+  ForeignProcess process{command.name,        command.arguments,
+                         limits.time_ms,      limits.printed_bytes,
+                         limits.answer_bytes, folder.outputs_path(),
+                         most_bytes,          tensors + kSpareFiles};
+  process.arguments.push_back(request);
+  return RunForeignProcess(process);
+}
 
 // One run of the program, and what it left.
-class ForeignRun {
- public:
-  static absl::StatusOr<ForeignRun> Create(const ForeignTarget& target,
-                                           std::vector<AskedTensor> asked) {
-    NODEWISE_ASSIGN_OR_RETURN(ForeignFolder folder, ForeignFolder::Create());
-    return ForeignRun(target, std::move(asked), std::move(folder));
-  }
-
-  absl::StatusOr<std::string> WriteModel(const std::string& bytes,
-                                         const UserModel* file) const {
-    return folder_.WriteModel(bytes, file);
-  }
+struct ForeignRun {
+  const ForeignTarget& target;
+  std::vector<AskedTensor> asked;
+  ForeignFolder folder;
+  ForeignAnswer answer = {};
 
   absl::Status Run(const std::string& model,
                    absl::Span<const NamedTensor> inputs, uint64_t repeats) {
-    const ForeignRequest request{model, inputs, asked_, repeats};
+    const ForeignRequest request{model, inputs, asked, repeats};
     NODEWISE_ASSIGN_OR_RETURN(const std::string path,
-                              WriteRequest(request, folder_));
-    ForeignProcess process;
-    process.name = target_.command.name;
-    process.arguments = target_.command.arguments;
-    process.arguments.push_back(path);
-    process.time_limit_ms = target_.limits.time_ms;
-    process.most_printed_bytes = target_.limits.printed_bytes;
-    process.most_file_bytes = target_.limits.answer_bytes;
-    process.folder = folder_.outputs_path();
-    process.most_folder_bytes = MostBytes();
-    process.most_folder_files = asked_.size() + kSpareForeignFiles;
+                              WriteRequest(request, folder));
     const int64_t start_ns = ClockNanoseconds();
-    NODEWISE_RETURN_IF_ERROR(RunForeignProcess(process));
+    NODEWISE_RETURN_IF_ERROR(RunCommand(target.command, target.limits, path,
+                                        folder, MostBytes(), asked.size()));
     const int64_t duration_ns = ClockNanoseconds() - start_ns;
-    auto answer = ReadAnswer(folder_, request, target_.limits.answer_bytes);
-    if (!answer.ok()) return At(target_.command.name, answer.status());
-    answer_ = *std::move(answer);
+    auto read = ReadAnswer(folder, request, target.limits.answer_bytes);
+    if (!read.ok()) return At(target.command.name, read.status());
+    answer = *std::move(read);
     // Without times of its own only the whole program can be timed, and what
     // it took is shared out.
-    if (answer_.durations_ns.empty()) {
-      answer_.durations_ns.assign(repeats,
-                                  duration_ns / static_cast<int64_t>(repeats));
+    if (answer.durations_ns.empty()) {
+      answer.durations_ns.assign(repeats,
+                                 duration_ns / static_cast<int64_t>(repeats));
     }
     return absl::OkStatus();
   }
 
-  const std::vector<AskedTensor>& asked() const { return asked_; }
-  const std::vector<int64_t>& durations_ns() const {
-    return answer_.durations_ns;
-  }
-  const std::string& runtime() const { return answer_.runtime; }
   // Empty if the program has handed out the tensor.
-  const std::string& WhyAbsent(size_t asked) const {
-    const AnsweredTensor& said = answer_.tensors[asked];
+  const std::string& WhyAbsent(size_t i) const {
+    const AnsweredTensor& said = answer.tensors[i];
     return said.why_absent.empty() && !said.differs_in_form ? said.misfit
                                                             : said.why_absent;
   }
   // Fails if an output is of another type than it should be.
-  absl::Status CheckOutput(size_t asked) const {
-    const AnsweredTensor& said = answer_.tensors[asked];
+  absl::Status CheckOutput(size_t i) const {
+    const AnsweredTensor& said = answer.tensors[i];
     const bool is_taken = said.misfit.empty() ||
-                          (said.differs_in_form && target_.takes_other_forms);
+                          (said.differs_in_form && target.takes_other_forms);
     if (is_taken) return absl::OkStatus();
     return absl::DataLossError(
-        fmt::format("{}: output {}", target_.command.name, said.misfit));
+        fmt::format("{}: output {}", target.command.name, said.misfit));
   }
-  absl::StatusOr<NDArray> Read(size_t asked) const {
-    const AnsweredTensor& said = answer_.tensors[asked];
-    auto tensor = folder_.ReadOutput(said.file, said.shape, said.dtype);
-    if (tensor.ok() && said.differs_in_form) {
-      return InForm(*tensor, asked_[asked].type);
+  absl::StatusOr<NDArray> Read(size_t i) const {
+    const AnsweredTensor& said = answer.tensors[i];
+    auto tensor = folder.ReadOutput(said.file, said.shape, said.dtype);
+    if (!tensor.ok()) {
+      return At(
+          fmt::format("{}: tensor {}", target.command.name, asked[i].name),
+          tensor.status());
     }
-    if (tensor.ok()) return tensor;
-    return At(
-        fmt::format("{}: tensor {}", target_.command.name, asked_[asked].name),
-        tensor.status());
+    return said.differs_in_form ? InForm(*tensor, asked[i].type) : tensor;
   }
 
  private:
@@ -267,28 +245,44 @@ class ForeignRun {
     return made;
   }
 
-  ForeignRun(const ForeignTarget& target, std::vector<AskedTensor> asked,
-             ForeignFolder folder)
-      : target_(target), asked_(std::move(asked)), folder_(std::move(folder)) {}
-
   // How much the folder of outputs may hold: no more than the tensors need, if
   // their sizes are known.
   uint64_t MostBytes() const {
     uint64_t bytes = kSpareBytes;
-    for (const AskedTensor& asked : asked_) {
-      if (!asked.type.is_static() || !asked.type.has_dtype()) {
-        return target_.limits.answer_bytes;
+    for (const AskedTensor& each : asked) {
+      if (!each.type.is_static() || !each.type.has_dtype()) {
+        return target.limits.answer_bytes;
       }
-      const auto more = TensorBytes(*asked.type.sizes(), asked.type.dtype);
-      bytes += more.value_or(0);
+      bytes += TensorBytes(*each.type.sizes(), each.type.dtype).value_or(0);
     }
-    return std::min(bytes, target_.limits.answer_bytes);
+    return std::min(bytes, target.limits.answer_bytes);
   }
+};
 
-  const ForeignTarget& target_;
-  std::vector<AskedTensor> asked_;
-  ForeignFolder folder_;
-  ForeignAnswer answer_;
+// Which model the program is given.
+enum class WrittenModel : uint8_t {
+  kAsRead,       // The user's file.
+  kWithOutputs,  // One with further outputs.
+  kEndingThere,  // One that has what is asked for as its outputs, and no
+                 // operation behind it.
+};
+
+// A run of the network, which may take many of the program.
+struct NetworkRun {
+  ForeignModel model;
+  const RunOptions& options;
+  std::vector<NamedTensor> inputs = {};
+  RunResult result = {};
+  // The values that are known, by name, and why others are not.
+  std::map<std::string, NDArray> tensors = {};
+  std::map<std::string, std::string> absent = {};
+
+  // Forgets what a repeat before has found.
+  void Begin() {
+    tensors.clear();
+    absent.clear();
+    for (const NamedTensor& input : inputs) tensors[input.name] = input.tensor;
+  }
 };
 
 class ForeignRunner : public Runner {
@@ -299,15 +293,10 @@ class ForeignRunner : public Runner {
         network_(*target_.network),
         inputs_(ListInputs(network_)),
         file_(std::move(file)) {
-    std::vector<NamedTensor> outputs;
     for (const ValueId id : network_.outputs()) {
       value_outputs_.push_back(network_.value(id).name);
-      outputs.push_back({value_outputs_.back(), NDArray()});
     }
-    MakeNamesUnique(&outputs);
-    for (NamedTensor& output : outputs) {
-      outputs_.push_back(std::move(output.name));
-    }
+    outputs_ = UniqueNames(value_outputs_);
   }
 
   // Finds the values that are handed out, in the order of the run.
@@ -349,168 +338,121 @@ class ForeignRunner : public Runner {
     NODEWISE_ASSIGN_OR_RETURN(
         ForeignModel model,
         ForeignModel::Create(network_, file_.get(), options.patches));
-    std::vector<NamedTensor> inputs;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!tensors[i].defined()) continue;
-      inputs.push_back({inputs_->Name(i), std::move(tensors[i])});
-    }
-    inputs = model.InputsOf(inputs);
-    Found given;
-    for (const NamedTensor& input : inputs)
-      given.tensors[input.name] = input.tensor;
-    Found found = given;
-    RunResult result;
+    NetworkRun run{std::move(model), options};
+    run.inputs = run.model.InputsOf(NameGiven(*inputs_, std::move(tensors)));
+    run.Begin();
     if (options.sink == nullptr) {
-      NODEWISE_RETURN_IF_ERROR(
-          RunUnseen(&model, inputs, options, &found, &result));
+      NODEWISE_RETURN_IF_ERROR(RunUnseen(options.repeats, &run));
     }
     for (uint64_t i = 0; options.sink != nullptr && i < options.repeats; ++i) {
-      found = given;
-      NODEWISE_RETURN_IF_ERROR(
-          RunSeen(&model, inputs, options, &found, &result));
+      run.Begin();
+      NODEWISE_RETURN_IF_ERROR(RunSeen(&run));
     }
-    NODEWISE_RETURN_IF_ERROR(NameOutputs(found, &result));
-    return result;
+    NODEWISE_RETURN_IF_ERROR(NameOutputs(&run));
+    return std::move(run.result);
   }
 
  private:
-  // Which model the program is given.
-  enum class WrittenModel : uint8_t {
-    kAsRead,       // The user's file.
-    kWithOutputs,  // One with further outputs.
-    kEndingThere,  // One that has what is asked for as its outputs, and no
-                   // operation behind it.
-  };
+  using Names = std::set<std::string>;
 
-  // The values that are known, by name, and why others are not.
-  struct Found {
-    std::map<std::string, NDArray> tensors;
-    std::map<std::string, std::string> absent;
-  };
-
-  absl::Status RunUnseen(ForeignModel* model,
-                         absl::Span<const NamedTensor> inputs,
-                         const RunOptions& options, Found* found,
-                         RunResult* result) const {
+  absl::Status RunUnseen(uint64_t repeats, NetworkRun* run) const {
     const bool is_as_read =
-        options.patches.empty() && !target_.model_file.empty();
+        run->options.patches.empty() && !target_.model_file.empty();
     NODEWISE_ASSIGN_OR_RETURN(
-        auto run,
-        Execute(model, value_outputs_,
+        const auto ran,
+        Execute(value_outputs_,
                 is_as_read ? WrittenModel::kAsRead : WrittenModel::kWithOutputs,
-                inputs, options.repeats));
-    if (run == nullptr) return absl::OkStatus();
-    result->durations_ns = run->durations_ns();
-    result->runtime = run->runtime();
-    for (size_t i = 0; i < run->asked().size(); ++i) {
-      NODEWISE_RETURN_IF_ERROR(run->CheckOutput(i));
-      if (!run->WhyAbsent(i).empty()) {
-        found->absent[run->asked()[i].name] = run->WhyAbsent(i);
+                repeats, run));
+    if (ran == nullptr) return absl::OkStatus();
+    run->result.durations_ns = ran->answer.durations_ns;
+    run->result.runtime = ran->answer.runtime;
+    for (size_t i = 0; i < ran->asked.size(); ++i) {
+      NODEWISE_RETURN_IF_ERROR(ran->CheckOutput(i));
+      if (!ran->WhyAbsent(i).empty()) {
+        run->absent[ran->asked[i].name] = ran->WhyAbsent(i);
         continue;
       }
-      NODEWISE_RETURN_IF_ERROR(KeepOutput(*run, i, found).status());
+      NODEWISE_RETURN_IF_ERROR(KeepOutput(*ran, i, run).status());
     }
     return absl::OkStatus();
   }
 
   // Runs the program as often as it takes to see all values, a part of them
   // each time.
-  absl::Status RunSeen(ForeignModel* model,
-                       absl::Span<const NamedTensor> inputs,
-                       const RunOptions& options, Found* found,
-                       RunResult* result) const {
-    for (const NamedTensor& input : inputs) {
-      NODEWISE_RETURN_IF_ERROR(Hand(input.name, input.tensor, "", options));
+  absl::Status RunSeen(NetworkRun* run) const {
+    for (const NamedTensor& input : run->inputs) {
+      NODEWISE_RETURN_IF_ERROR(
+          Hand(input.name, input.tensor, "", run->options));
     }
     std::vector<std::string> wanted;
     for (const std::string& name : handed_) {
-      if (!options.select || options.select(name)) wanted.push_back(name);
+      if (run->options.Selects(name)) wanted.push_back(name);
     }
-    if (target_.ends_at_each) {
-      return RunToEach(model, inputs, wanted, options, found, result);
-    }
+    if (target_.ends_at_each) return RunToEach(wanted, run);
     const size_t most =
         target_.most_at_once == 0 ? wanted.size() : target_.most_at_once;
     int64_t duration_ns = 0;
     size_t begin = 0;
     do {
       const size_t end = std::min(wanted.size(), begin + most);
-      const std::set<std::string> part(wanted.begin() + begin,
-                                       wanted.begin() + end);
-      NODEWISE_ASSIGN_OR_RETURN(auto run,
-                                Execute(model, WithOutputs(part),
-                                        WrittenModel::kWithOutputs, inputs, 1));
-      for (size_t i = 0; run != nullptr && i < run->asked().size(); ++i) {
-        NODEWISE_RETURN_IF_ERROR(TakeSeen(*run, i, part, options, found));
-      }
-      NODEWISE_RETURN_IF_ERROR(HandHidden(*model, part, options));
-      if (run != nullptr) {
-        duration_ns += run->durations_ns()[0];
-        result->runtime = run->runtime();
+      const Names part(wanted.begin() + begin, wanted.begin() + end);
+      NODEWISE_ASSIGN_OR_RETURN(
+          const auto ran,
+          Execute(WithOutputs(part), WrittenModel::kWithOutputs, 1, run));
+      NODEWISE_RETURN_IF_ERROR(HandAll(ran.get(), part, run));
+      if (ran != nullptr) {
+        duration_ns += ran->answer.durations_ns[0];
+        run->result.runtime = ran->answer.runtime;
       }
       begin = end;
     } while (begin < wanted.size());
-    result->durations_ns.push_back(duration_ns);
+    run->result.durations_ns.push_back(duration_ns);
     return absl::OkStatus();
   }
 
   // Runs the model as it is for its outputs, and a part of it for each value.
-  absl::Status RunToEach(ForeignModel* model,
-                         absl::Span<const NamedTensor> inputs,
-                         const std::vector<std::string>& wanted,
-                         const RunOptions& options, Found* found,
-                         RunResult* result) const {
-    RunOptions once;
-    once.patches = options.patches;
-    NODEWISE_RETURN_IF_ERROR(RunUnseen(model, inputs, once, found, result));
+  absl::Status RunToEach(const std::vector<std::string>& wanted,
+                         NetworkRun* run) const {
+    NODEWISE_RETURN_IF_ERROR(RunUnseen(1, run));
     for (const std::string& name : wanted) {
-      const auto output = found->tensors.find(name);
-      if (output != found->tensors.end()) {
-        NODEWISE_RETURN_IF_ERROR(Hand(name, output->second, "", options));
+      const auto output = run->tensors.find(name);
+      if (output != run->tensors.end()) {
+        NODEWISE_RETURN_IF_ERROR(Hand(name, output->second, "", run->options));
         continue;
       }
-      const std::set<std::string> part = {name};
-      auto run = Execute(model, {name}, WrittenModel::kEndingThere, inputs, 1);
-      if (absl::IsUnavailable(run.status())) {
-        NODEWISE_RETURN_IF_ERROR(Hand(
-            name, NDArray(), std::string(MessageOf(run.status())), options));
+      const auto ran = Execute({name}, WrittenModel::kEndingThere, 1, run);
+      if (absl::IsUnavailable(ran.status())) {
+        NODEWISE_RETURN_IF_ERROR(Hand(name, NDArray(),
+                                      std::string(MessageOf(ran.status())),
+                                      run->options));
         continue;
       }
-      if (!run.ok()) return run.status();
-      for (size_t i = 0; *run != nullptr && i < (*run)->asked().size(); ++i) {
-        NODEWISE_RETURN_IF_ERROR(TakeSeen(**run, i, part, options, found));
-      }
-      NODEWISE_RETURN_IF_ERROR(HandHidden(*model, part, options));
+      NODEWISE_RETURN_IF_ERROR(ran.status());
+      NODEWISE_RETURN_IF_ERROR(HandAll(ran->get(), {name}, run));
     }
     return absl::OkStatus();
   }
 
   // The outputs are always asked for, so that the runtime computes the same in
   // every part.
-  std::vector<std::string> WithOutputs(
-      const std::set<std::string>& values) const {
+  std::vector<std::string> WithOutputs(const Names& values) const {
     std::vector<std::string> names;
-    const std::set<std::string> outputs(value_outputs_.begin(),
-                                        value_outputs_.end());
     for (const std::string& name : handed_) {
-      if (values.contains(name) || outputs.contains(name)) {
-        names.push_back(name);
-      }
+      if (values.contains(name) || IsOutput(name)) names.push_back(name);
     }
-    for (const std::string& name : value_outputs_) names.push_back(name);
+    names.insert(names.end(), value_outputs_.begin(), value_outputs_.end());
     return names;
   }
 
   // Null if there is nothing to compute.
   absl::StatusOr<std::unique_ptr<ForeignRun>> Execute(
-      ForeignModel* model, const std::vector<std::string>& values,
-      WrittenModel written, absl::Span<const NamedTensor> inputs,
-      uint64_t repeats) const {
-    std::vector<AskedTensor> asked = model->Ask(values);
+      const std::vector<std::string>& values, WrittenModel written,
+      uint64_t repeats, NetworkRun* run) const {
+    std::vector<AskedTensor> asked = run->model.Ask(values);
     if (asked.empty()) return nullptr;
-    NODEWISE_ASSIGN_OR_RETURN(ForeignRun made,
-                              ForeignRun::Create(target_, asked));
-    auto run = std::make_unique<ForeignRun>(std::move(made));
+    NODEWISE_ASSIGN_OR_RETURN(ForeignFolder folder, ForeignFolder::Create());
+    auto ran = std::make_unique<ForeignRun>(
+        ForeignRun{target_, std::move(asked), std::move(folder)});
     std::string path;
     if (written == WrittenModel::kAsRead) {
       std::error_code error;
@@ -518,48 +460,49 @@ class ForeignRunner : public Runner {
     } else {
       NODEWISE_ASSIGN_OR_RETURN(const std::string bytes,
                                 written == WrittenModel::kEndingThere
-                                    ? model->WriteEndingAt(asked)
-                                    : model->Write(asked));
-      NODEWISE_ASSIGN_OR_RETURN(path, run->WriteModel(bytes, model->file()));
+                                    ? run->model.WriteEndingAt(ran->asked)
+                                    : run->model.Write(ran->asked));
+      NODEWISE_ASSIGN_OR_RETURN(
+          path, ran->folder.WriteModel(bytes, run->model.file()));
     }
     const int64_t start_ns = ClockNanoseconds();
-    const absl::Status ran = run->Run(path, inputs, repeats);
-    Count(model->patched().empty() ? written : WrittenModel::kEndingThere,
+    const absl::Status status = ran->Run(path, run->inputs, repeats);
+    Count(run->model.patched().empty() ? written : WrittenModel::kEndingThere,
           ClockNanoseconds() - start_ns);
-    NODEWISE_RETURN_IF_ERROR(ran);
-    return run;
+    NODEWISE_RETURN_IF_ERROR(status);
+    return ran;
   }
 
   void Count(WrittenModel written, int64_t nanoseconds) const {
     if (target_.meter == nullptr) return;
     ProgramRuns run;
     run.nanoseconds = nanoseconds;
-    switch (written) {
-      case WrittenModel::kAsRead:
-        run.as_read = 1;
-        break;
-      case WrittenModel::kWithOutputs:
-        run.observed = 1;
-        break;
-      case WrittenModel::kEndingThere:
-        run.changed = 1;
-        break;
+    if (written == WrittenModel::kAsRead) {
+      run.as_read = 1;
+    } else {
+      (written == WrittenModel::kWithOutputs ? run.observed : run.changed) = 1;
     }
     target_.meter->Add(run);
   }
 
-  // Says which values the file does not have where they can be asked for.
-  absl::Status HandHidden(const ForeignModel& model,
-                          const std::set<std::string>& wanted,
-                          const RunOptions& options) const {
-    if (model.file() == nullptr) return absl::OkStatus();
+  // Hands out what is wanted of a run, which is null if there was nothing to
+  // compute, and says which values the file does not have where they can be
+  // asked for.
+  absl::Status HandAll(const ForeignRun* ran, const Names& wanted,
+                       NetworkRun* run) const {
+    for (size_t i = 0; ran != nullptr && i < ran->asked.size(); ++i) {
+      NODEWISE_RETURN_IF_ERROR(HandOne(*ran, i, wanted, run));
+    }
+    const ForeignModel& model = run->model;
     for (const std::string& name : wanted) {
-      if (model.file()->Makes(name) || model.FindPatched(name) != nullptr) {
-        continue;
-      }
-      NODEWISE_RETURN_IF_ERROR(Hand(
-          name, NDArray(),
-          "it is inside a function, a branch or a loop of the file", options));
+      const bool is_hidden = model.file() != nullptr &&
+                             !model.file()->Makes(name) &&
+                             model.FindPatched(name) == nullptr;
+      if (!is_hidden) continue;
+      NODEWISE_RETURN_IF_ERROR(
+          Hand(name, NDArray(),
+               "it is inside a function, a branch or a loop of the file",
+               run->options));
     }
     return absl::OkStatus();
   }
@@ -569,44 +512,40 @@ class ForeignRunner : public Runner {
   }
 
   // Reads a tensor, and keeps it if it is an output of the network.
-  absl::StatusOr<NDArray> KeepOutput(const ForeignRun& run, size_t i,
-                                     Found* found) const {
-    const std::string& name = run.asked()[i].name;
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, run.Read(i));
-    if (IsOutput(name)) found->tensors[name] = tensor;
+  absl::StatusOr<NDArray> KeepOutput(const ForeignRun& ran, size_t i,
+                                     NetworkRun* run) const {
+    const std::string& name = ran.asked[i].name;
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, ran.Read(i));
+    if (IsOutput(name)) run->tensors[name] = tensor;
     return tensor;
   }
 
-  absl::Status TakeSeen(const ForeignRun& run, size_t i,
-                        const std::set<std::string>& wanted,
-                        const RunOptions& options, Found* found) const {
-    const std::string& name = run.asked()[i].name;
+  absl::Status HandOne(const ForeignRun& ran, size_t i, const Names& wanted,
+                       NetworkRun* run) const {
+    const std::string& name = ran.asked[i].name;
     const bool is_wanted = wanted.contains(name);
     // Another part hands it out, or has done so.
-    if (!is_wanted && (!IsOutput(name) || found->tensors.contains(name))) {
+    if (!is_wanted && (!IsOutput(name) || run->tensors.contains(name))) {
       return absl::OkStatus();
     }
-    if (IsOutput(name)) NODEWISE_RETURN_IF_ERROR(run.CheckOutput(i));
-    if (!run.WhyAbsent(i).empty()) {
-      found->absent[name] = run.WhyAbsent(i);
-      if (!is_wanted) return absl::OkStatus();
-      return Hand(name, NDArray(), run.WhyAbsent(i), options);
+    if (IsOutput(name)) NODEWISE_RETURN_IF_ERROR(ran.CheckOutput(i));
+    const std::string& why_absent = ran.WhyAbsent(i);
+    NDArray tensor;
+    if (why_absent.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(tensor, KeepOutput(ran, i, run));
+    } else {
+      run->absent[name] = why_absent;
     }
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, KeepOutput(run, i, found));
     if (!is_wanted) return absl::OkStatus();
-    return Hand(name, tensor, "", options);
+    return Hand(name, tensor, why_absent, run->options);
   }
 
   absl::Status Hand(const std::string& name, const NDArray& tensor,
                     const std::string& why_absent,
                     const RunOptions& options) const {
-    if (options.select && !options.select(name)) return absl::OkStatus();
+    if (!options.Selects(name)) return absl::OkStatus();
     const TensorKey key{name, 0, TensorRole::kOutput, name_};
-    TensorItem item{key};
-    if (tensor.defined()) {
-      item.tensor = tensor.tensor();
-      item.lasting = tensor;
-    }
+    TensorItem item = ItemOf(key, tensor);
     item.why_absent = why_absent;
     const auto id = network_.FindValue(name);
     item.is_network_input =
@@ -614,19 +553,19 @@ class ForeignRunner : public Runner {
     return options.sink->Take(item);
   }
 
-  absl::Status NameOutputs(const Found& found, RunResult* result) const {
+  absl::Status NameOutputs(NetworkRun* run) const {
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      const auto known = found.tensors.find(value_outputs_[i]);
-      if (known == found.tensors.end()) {
-        const auto why = found.absent.find(value_outputs_[i]);
+      const auto known = run->tensors.find(value_outputs_[i]);
+      if (known == run->tensors.end()) {
+        const auto why = run->absent.find(value_outputs_[i]);
         return absl::UnavailableError(fmt::format(
             "{}: has not handed out output {}{}, expected all",
             target_.command.name, value_outputs_[i],
-            why == found.absent.end() ? "" : " (" + why->second + ")"));
+            why == run->absent.end() ? "" : " (" + why->second + ")"));
       }
       // A sink, or another output, may have the same tensor.
       NODEWISE_ASSIGN_OR_RETURN(NDArray copy, known->second.CopyToHost());
-      result->outputs.push_back({outputs_[i], std::move(copy)});
+      run->result.outputs.push_back({outputs_[i], std::move(copy)});
     }
     return absl::OkStatus();
   }
@@ -683,7 +622,8 @@ struct AskedCase {
   std::string model;                // The path of its file.
 };
 
-absl::StatusOr<AskedCase> Ask(const ForeignCase& each, ForeignModel* model) {
+absl::StatusOr<AskedCase> AskFor(const ForeignCase& each,
+                                 const ForeignModel& model) {
   const Network& network = *each.network;
   AskedCase asked;
   if (each.inputs.size() != network.inputs().size()) {
@@ -698,7 +638,7 @@ absl::StatusOr<AskedCase> Ask(const ForeignCase& each, ForeignModel* model) {
   for (const ValueId id : network.outputs()) {
     asked.values.push_back(network.value(id).name);
   }
-  asked.asked = model->Ask(asked.values);
+  asked.asked = model.Ask(asked.values);
   return asked;
 }
 
@@ -710,35 +650,18 @@ absl::StatusOr<std::vector<AskedCase>> AskAll(
     NODEWISE_ASSIGN_OR_RETURN(
         ForeignModel model,
         ForeignModel::Create(*cases[i].network, nullptr, {}));
-    NODEWISE_ASSIGN_OR_RETURN(AskedCase asked, Ask(cases[i], &model));
+    NODEWISE_ASSIGN_OR_RETURN(AskedCase asked, AskFor(cases[i], model));
     if (i > 0 && cases[i].network == cases[i - 1].network) {
       asked.model = all.back().model;
     } else {
       NODEWISE_ASSIGN_OR_RETURN(const std::string bytes,
                                 model.Write(asked.asked));
-      NODEWISE_ASSIGN_OR_RETURN(asked.model,
-                                folder.Write(fmt::format("model_{}.onnx", i),
-                                             bytes.data(), bytes.size()));
+      NODEWISE_ASSIGN_OR_RETURN(
+          asked.model, folder.Write(fmt::format("model_{}.onnx", i), bytes));
     }
     all.push_back(std::move(asked));
   }
   return all;
-}
-
-absl::Status Start(const ForeignCommand& command, const ForeignLimits& limits,
-                   const std::string& request, const ForeignFolder& folder,
-                   size_t tensors) {
-  ForeignProcess process;
-  process.name = command.name;
-  process.arguments = command.arguments;
-  process.arguments.push_back(request);
-  process.time_limit_ms = limits.time_ms;
-  process.most_printed_bytes = limits.printed_bytes;
-  process.most_file_bytes = limits.answer_bytes;
-  process.folder = folder.outputs_path();
-  process.most_folder_bytes = limits.answer_bytes;
-  process.most_folder_files = tensors + kSpareForeignFiles;
-  return RunForeignProcess(process);
 }
 
 // Returns the outputs of a network in their order.
@@ -759,11 +682,9 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(
   }
   std::vector<NDArray> outputs;
   for (const std::string& name : asked.values) {
-    const auto found = std::ranges::find_if(
-        made, [&](const NamedTensor& each) { return each.name == name; });
     // Two outputs may be one value, so each gets a copy of its own.
     NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
-                              found->tensor.CopyToHost());
+                              FindTensor(made, name)->CopyToHost());
   }
   return outputs;
 }
@@ -778,14 +699,16 @@ absl::StatusOr<bool> AskWhetherItTakesCases(const ForeignCommand& command,
   const ForeignRequest request{asked[0].model, asked[0].inputs, asked[0].asked};
   NODEWISE_ASSIGN_OR_RETURN(const std::string path,
                             WriteRequest(request, folder));
-  NODEWISE_RETURN_IF_ERROR(
-      Start(command, limits, path, folder, asked[0].asked.size()));
+  NODEWISE_RETURN_IF_ERROR(RunCommand(command, limits, path, folder,
+                                      limits.answer_bytes,
+                                      asked[0].asked.size()));
   NODEWISE_ASSIGN_OR_RETURN(const ForeignAnswer answer,
                             ReadAnswer(folder, request, limits.answer_bytes));
   return answer.takes_cases;
 }
 
 }  // namespace
+
 std::vector<std::string> ObservableValues(const Network& network) {
   const std::set<ValueId> outputs(network.outputs().begin(),
                                   network.outputs().end());
@@ -854,7 +777,8 @@ RunForeignCases(const ForeignCommand& command, const ForeignLimits& limits,
   }
   NODEWISE_ASSIGN_OR_RETURN(const std::string path,
                             WriteCases(requests, folder));
-  NODEWISE_RETURN_IF_ERROR(Start(command, limits, path, folder, tensors));
+  NODEWISE_RETURN_IF_ERROR(
+      RunCommand(command, limits, path, folder, limits.answer_bytes, tensors));
   auto answer = ReadCases(folder, requests, limits.answer_bytes);
   if (!answer.ok()) return At(command.name, answer.status());
   std::vector<absl::StatusOr<std::vector<NDArray>>> results;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -17,65 +18,40 @@
 namespace nodewise {
 namespace {
 
-// Splits a command; the rules are in the header.
-class CommandSplitter {
- public:
-  explicit CommandSplitter(std::string_view text) : rest_(text) {}
-
-  // Returns false if a quote or a \ has no end.
-  bool Split() {
-    while (!rest_.empty()) {
-      const char c = Next();
-      if (c == ' ' || c == '\t') {
-        EndWord();
-        continue;
-      }
-      // A pair of quotes makes a word, also one without characters.
-      has_word_ = true;
-      if (c == '\'' || c == '"') {
-        if (!TakeQuoted(c)) return false;
-      } else if (c == '\\') {
-        if (rest_.empty()) return false;
-        word_ += Next();
-      } else {
-        word_ += c;
-      }
+// Splits a command; the rules are in the header. None if a quote or a \ has no
+// end.
+std::optional<std::vector<std::string>> SplitCommand(std::string_view text) {
+  std::vector<std::string> words;
+  // A pair of quotes makes a word, also one without characters.
+  std::optional<std::string> word;
+  char quote = '\0';
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool is_last = i + 1 == text.size();
+    if (quote == '\0' && (c == ' ' || c == '\t')) {
+      if (word.has_value()) words.push_back(*std::exchange(word, {}));
+      continue;
     }
-    EndWord();
-    return true;
-  }
-
-  std::vector<std::string> TakeWords() { return std::move(words_); }
-
- private:
-  char Next() {
-    const char c = rest_[0];
-    rest_.remove_prefix(1);
-    return c;
-  }
-
-  bool TakeQuoted(char quote) {
-    while (!rest_.empty()) {
-      char c = Next();
-      if (c == quote) return true;
-      const bool is_escape = quote == '"' && c == '\\' && !rest_.empty() &&
-                             (rest_[0] == '"' || rest_[0] == '\\');
-      if (is_escape) c = Next();
-      word_ += c;
+    if (!word.has_value()) word.emplace();
+    const bool is_escape =
+        c == '\\' &&
+        (quote == '\0' || (quote == '"' && !is_last &&
+                           (text[i + 1] == '"' || text[i + 1] == '\\')));
+    if (is_escape) {
+      if (is_last) return std::nullopt;
+      *word += text[++i];
+    } else if (c == quote) {
+      quote = '\0';
+    } else if (quote == '\0' && (c == '\'' || c == '"')) {
+      quote = c;
+    } else {
+      *word += c;
     }
-    return false;
   }
-
-  void EndWord() {
-    if (has_word_) words_.push_back(std::exchange(word_, ""));
-    has_word_ = false;
-  }
-
-  std::string_view rest_;
-  std::string word_;
-  bool has_word_ = false;
-  std::vector<std::string> words_;
-};
+  if (quote != '\0') return std::nullopt;
+  if (word.has_value()) words.push_back(*std::move(word));
+  return words;
+}
 
 // A runtime that an adapter of ours runs models in.
 struct KnownProgram {
@@ -98,9 +74,8 @@ constexpr std::string_view kOrt = "ort";
 constexpr std::string_view kExec = "exec:";
 
 const KnownProgram* FindProgram(std::string_view prefix) {
-  const auto found = std::ranges::find_if(
-      kPrograms,
-      [&](const KnownProgram& each) { return each.prefix == prefix; });
+  const auto found =
+      std::ranges::find(kPrograms, prefix, &KnownProgram::prefix);
   return found == std::end(kPrograms) ? nullptr : &*found;
 }
 
@@ -174,15 +149,15 @@ ForeignTarget TargetOf(const ProgramSpec& spec) {
 
 }  // namespace
 absl::StatusOr<ForeignCommand> ParseForeignCommand(std::string_view text) {
-  CommandSplitter splitter(text);
-  if (!splitter.Split()) {
+  auto words = SplitCommand(text);
+  if (!words.has_value()) {
     return absl::InvalidArgumentError(fmt::format(
         "command {}: ends within quotes or after a backslash, expected their "
         "end",
         Printable(text)));
   }
   ForeignCommand command;
-  command.arguments = splitter.TakeWords();
+  command.arguments = *std::move(words);
   if (command.arguments.empty() || command.arguments[0].empty()) {
     return absl::InvalidArgumentError(fmt::format(
         "command \"{}\": has no program, expected one", Printable(text)));
@@ -251,15 +226,12 @@ absl::StatusOr<ForeignTarget> ProgramWithModel(const ProgramSpec& spec) {
 
 absl::StatusOr<ForeignTarget> ProgramForParts(const ProgramSpec& spec) {
   ForeignTarget target = TargetOf(spec);
-  if (spec.text.starts_with(kExec)) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        target.command, ParseForeignCommand(spec.text.substr(kExec.size())));
-    return target;
-  }
-  if (spec.text == "onnx") {
+  if (spec.text.starts_with(kExec) || spec.text == "onnx") {
     NODEWISE_ASSIGN_OR_RETURN(
         target.command,
-        AdapterCommand(spec, "onnx", "onnx_evaluator_adapter.py"));
+        spec.text == "onnx"
+            ? AdapterCommand(spec, "onnx", "onnx_evaluator_adapter.py")
+            : ParseForeignCommand(spec.text.substr(kExec.size())));
     return target;
   }
   const KnownProgram* const known = FindProgram(spec.text);

@@ -9,9 +9,6 @@
 
 namespace nodewise {
 
-// How many files a program may leave beside the tensors that it was asked for.
-inline constexpr size_t kSpareForeignFiles = 64;
-
 // A program that is run to its end, with everything that it starts.
 struct ForeignProcess {
   std::string name;  // What messages begin with.
