@@ -121,14 +121,6 @@ OperationId ActivationBehind(const Network& network,
 // Scales by axis came with this opset of ONNX.
 constexpr int kFirstOpsetWithAxes = 13;
 
-template <typename T>
-absl::StatusOr<NDArray> ScalarOf(T number, DLDataType type) {
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray scalar,
-                            NDArray::Empty({}, type, kCpu));
-  *scalar.As<T>() = number;
-  return scalar;
-}
-
 class Int8Maker {
  public:
   Int8Maker(const PrecisionPlan& plan, const PrecisionOptions& options,
@@ -157,8 +149,7 @@ class Int8Maker {
                       const PrecisionPlan::Step* step) {
     std::vector<ValueId> inputs;
     for (const ValueId old : operation.inputs) {
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId input, copy_.Of(old));
-      inputs.push_back(input);
+      NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), copy_.Of(old));
     }
     if (step != nullptr) {
       NODEWISE_RETURN_IF_ERROR(LowerInputs(operation, *step, &inputs));
@@ -170,7 +161,7 @@ class Int8Maker {
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const std::vector<ValueId> made,
-        copy_.AddLike(operation, std::move(inputs), suffixes));
+        copy_.AddAs(operation, operation.attrs, std::move(inputs), suffixes));
     for (size_t i = 0; i < made.size(); ++i) {
       const ValueId old = operation.outputs[i];
       if (old == kNoValue) continue;
@@ -223,6 +214,14 @@ class Int8Maker {
     return LowerBias(operation, *form, w, &(*inputs)[2]);
   }
 
+  template <typename T>
+  absl::StatusOr<ValueId> AddScalar(const std::string& name, T number,
+                                    DLDataType type) {
+    NODEWISE_ASSIGN_OR_RETURN(NDArray scalar, NDArray::Empty({}, type, kCpu));
+    *scalar.As<T>() = number;
+    return copy_.AddConstant(name, std::move(scalar));
+  }
+
   // Returns the value dequantised from its integers, which are made once; the
   // result has this name if it is not empty.
   absl::StatusOr<ValueId> Requantized(ValueId old, const std::string& name) {
@@ -230,15 +229,12 @@ class Int8Maker {
     if (found != dequantized_.end()) return found->second;
     const std::string& base = copy_.NameOf(old);
     const ByteScale wanted = *ByteScaleOf(calibration_.at(base));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray scale_data,
-                              ScalarOf(wanted.scale, kFloat32));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray zero_data, ScalarOf(wanted.zero, kUint8));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId scale,
-        copy_.AddConstant(base + "_scale", std::move(scale_data)));
+        AddScalar(base + "_scale", wanted.scale, kFloat32));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId zero,
-        copy_.AddConstant(base + "_zero_point", std::move(zero_data)));
+        AddScalar(base + "_zero_point", wanted.zero, kUint8));
     NODEWISE_ASSIGN_OR_RETURN(const ValueId floats, copy_.Of(old));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId integers,

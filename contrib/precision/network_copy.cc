@@ -50,12 +50,6 @@ absl::StatusOr<ValueId> NetworkCopy::Of(ValueId old) {
   return made;
 }
 
-absl::StatusOr<std::vector<ValueId>> NetworkCopy::AddLike(
-    const Operation& old, std::vector<ValueId> inputs,
-    const std::vector<std::string>& suffixes) {
-  return AddAs(old, old.attrs, std::move(inputs), suffixes);
-}
-
 absl::StatusOr<std::vector<ValueId>> NetworkCopy::AddAs(
     const Operation& old, OpAttrs attrs, std::vector<ValueId> inputs,
     const std::vector<std::string>& suffixes) {
@@ -73,8 +67,7 @@ absl::StatusOr<std::vector<ValueId>> NetworkCopy::AddAs(
     wanted.outputs.push_back(std::move(name));
   }
   for (const ValueId barrier : old.after) {
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId made, Of(barrier));
-    wanted.after.push_back(made);
+    NODEWISE_ASSIGN_OR_RETURN(wanted.after.emplace_back(), Of(barrier));
   }
   NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                             made_.AddOperation(std::move(wanted)));
@@ -129,8 +122,7 @@ std::string NetworkCopy::FreeName(const std::string& wanted) {
 absl::StatusOr<Network> NetworkCopy::Finish() {
   std::vector<ValueId> outputs;
   for (const ValueId id : old_->outputs()) {
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId made, Of(id));
-    outputs.push_back(made);
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), Of(id));
   }
   NODEWISE_RETURN_IF_ERROR(made_.SetOutputs(std::move(outputs)));
   // Without outputs everything would be unused.

@@ -34,14 +34,10 @@ class NetworkCopy {
   bool Has(ValueId old) const { return stands_for_.contains(old); }
   void Set(ValueId old, ValueId made) { stands_for_[old] = made; }
 
-  // Adds an operation with the old one's name, attributes, barriers and wanted
-  // outputs; returns its outputs. Output i is called as the old one, followed
-  // by `suffixes[i]`, if there is one.
-  absl::StatusOr<std::vector<ValueId>> AddLike(
-      const Operation& old, std::vector<ValueId> inputs,
-      const std::vector<std::string>& suffixes);
-  // Adds the operation with other attributes, which may be of another operator.
-  // REQUIRES: that operator has as many outputs.
+  // Adds an operation with the old one's name, barriers and wanted outputs, and
+  // these attributes, which may be of another operator with as many outputs;
+  // returns its outputs. Output i is called as the old one, followed by
+  // `suffixes[i]`, if there is one.
   absl::StatusOr<std::vector<ValueId>> AddAs(
       const Operation& old, OpAttrs attrs, std::vector<ValueId> inputs,
       const std::vector<std::string>& suffixes);

@@ -83,10 +83,7 @@ constexpr PrecisionRow kPrecisions[] = {
 };
 
 const PrecisionRow& RowOfPrecision(Precision precision) {
-  for (const PrecisionRow& row : kPrecisions) {
-    if (row.precision == precision) return row;
-  }
-  return kPrecisions[0];
+  return *std::ranges::find(kPrecisions, precision, &PrecisionRow::precision);
 }
 
 // Names come from files, and may be any bytes. RE2 takes time in proportion to
@@ -185,13 +182,10 @@ void PlanBeforehand(const Network& network, const PrecisionOptions& options,
 }
 
 }  // namespace
-ValueId InputOf(const Operation& operation, size_t i) {
-  return i < operation.inputs.size() ? operation.inputs[i] : kNoValue;
-}
-
 bool IsFloatInput(const Network& network, const Operation& operation,
                   size_t i) {
-  const ValueId id = InputOf(operation, i);
+  if (i >= operation.inputs.size()) return false;
+  const ValueId id = operation.inputs[i];
   return id != kNoValue && network.value(id).type.dtype == kFloat32;
 }
 

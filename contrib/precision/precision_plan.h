@@ -70,9 +70,7 @@ absl::StatusOr<Network> MakeInt8(const Network& network,
                                  const PrecisionPlan& plan,
                                  PrecisionReport* report);
 
-// Returns the value of an input; kNoValue for one that is not given.
-ValueId InputOf(const Operation& operation, size_t i);
-// Returns whether it is given and of type float32.
+// Returns whether the input is given and of type float32.
 bool IsFloatInput(const Network& network, const Operation& operation, size_t i);
 
 // Returns which float32 inputs the operation could read in another element

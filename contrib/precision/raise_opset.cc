@@ -40,10 +40,6 @@ struct OldOperation {
   }
 };
 
-absl::Status HasNoEqual(const std::string& why) {
-  return absl::InvalidArgumentError(why);
-}
-
 // Adds the operation as one of another class, with these inputs.
 template <typename Class>
 absl::StatusOr<Values> Replace(const OldOperation& old, const Class& op,
@@ -85,7 +81,8 @@ absl::StatusOr<Values> Align(const OldOperation& old, NetworkCopy& copy) {
   const TensorType& a = copy.made().value(old.inputs[0]).type;
   const TensorType& b = copy.made().value(old.inputs[1]).type;
   if (!a.has_rank() || !b.has_rank()) {
-    return HasNoEqual("has an axis, and inputs of unknown rank");
+    return absl::InvalidArgumentError(
+        "has an axis, and inputs of unknown rank");
   }
   const int64_t axis = *op.axis < 0 ? *op.axis + a.rank() : *op.axis;
   const int64_t behind = a.rank() - axis - b.rank();
@@ -115,13 +112,14 @@ absl::StatusOr<Values> ConvertBatchNorm(const OldOperation& old,
   constexpr int kSaysWhether = 14;
   if constexpr (!std::is_same_v<Old, ops::BatchNormalization9>) {
     if (!old.As<Old>().spatial) {
-      return HasNoEqual(
+      return absl::InvalidArgumentError(
           "attribute spatial is 0, which later opsets do not have");
     }
   }
   if (copy.made().opset() >= kSaysWhether) {
     if (old.operation.outputs.size() > 1) {
-      return HasNoEqual("has outputs of training that later opsets do not");
+      return absl::InvalidArgumentError(
+          "has outputs of training that later opsets do not");
     }
     ops::BatchNormalization norm;
     static_cast<ops::BatchNormAttributes&>(norm) = old.As<Old>();
@@ -138,7 +136,8 @@ absl::StatusOr<Values> ConvertDropout(const OldOperation& old,
                                       NetworkCopy& copy) {
   if constexpr (std::is_same_v<Old, ops::Dropout6>) {
     const auto& op = old.As<Old>();
-    if (!op.is_test && op.ratio != 0) return HasNoEqual("is in training mode");
+    if (!op.is_test && op.ratio != 0)
+      return absl::InvalidArgumentError("is in training mode");
   }
   const Values& outputs = old.operation.outputs;
   const bool has_mask = outputs.size() > 1 && outputs[1] != kNoValue;
@@ -151,7 +150,8 @@ absl::StatusOr<Values> ConvertDropout(const OldOperation& old,
   if (!is_read) return made;
   const std::string& name = copy.NameOf(outputs[1]);
   const TensorType& type = copy.old().value(outputs[1]).type;
-  if (!type.has_dtype()) return HasNoEqual("has a mask of an unknown type");
+  if (!type.has_dtype())
+    return absl::InvalidArgumentError("has a mask of an unknown type");
   NODEWISE_ASSIGN_OR_RETURN(made[1], copy.Add(ops::Cast{type.dtype}, {made[1]},
                                               name + "_cast", name));
   return made;
@@ -215,7 +215,7 @@ absl::StatusOr<Values> ConvertResize(const OldOperation& old,
   const NetworkValue& scales = copy.made().value(old.inputs[1]);
   if (resize.mode == ops::Interpolation::kNearest) {
     if (!scales.data.defined()) {
-      return HasNoEqual(
+      return absl::InvalidArgumentError(
           "takes the nearest element with scales that are not "
           "constant");
     }
@@ -224,7 +224,7 @@ absl::StatusOr<Values> ConvertResize(const OldOperation& old,
     const auto grows = [](double scale) { return scale > 1; };
     if (std::ranges::any_of(all, shrinks)) {
       if (std::ranges::any_of(all, grows)) {
-        return HasNoEqual(
+        return absl::InvalidArgumentError(
             "takes the nearest element where some sides grow and "
             "others shrink");
       }
@@ -249,45 +249,47 @@ struct OldOperator {
   absl::StatusOr<Values> (*convert)(const OldOperation&, NetworkCopy&);
 };
 
-constexpr OldOperator kOldOperators[] = {
-    {&kTypeTag<ops::Softmax1>, &ConvertSoftmax<ops::Softmax1, ops::Softmax>},
-    {&kTypeTag<ops::LogSoftmax1>,
-     &ConvertSoftmax<ops::LogSoftmax1, ops::LogSoftmax>},
-    {&kTypeTag<ops::Hardmax1>, &ConvertSoftmax<ops::Hardmax1, ops::Hardmax>},
-    {&kTypeTag<ops::Dropout6>, &ConvertDropout<ops::Dropout6>},
-    {&kTypeTag<ops::Dropout7>, &ConvertDropout<ops::Dropout7>},
-    {&kTypeTag<ops::BatchNormalization1>,
-     &ConvertBatchNorm<ops::BatchNormalization1>},
-    {&kTypeTag<ops::BatchNormalization7>,
-     &ConvertBatchNorm<ops::BatchNormalization7>},
-    {&kTypeTag<ops::BatchNormalization9>,
-     &ConvertBatchNorm<ops::BatchNormalization9>},
-    {&kTypeTag<ops::Gemm1>, &ConvertGemm},
-    {&kTypeTag<ops::Resize10>, &ConvertResize},
-    {&kTypeTag<ops::RoiAlign10>, &ConvertRoiAlign},
-    {&kTypeTag<ops::Max>, &Keep<ops::Max>},
-    {&kTypeTag<ops::Min>, &Keep<ops::Min>},
-    {&kTypeTag<ops::Sum>, &Keep<ops::Sum>},
-    {&kTypeTag<ops::Mean>, &Keep<ops::Mean>},
-    {&kTypeTag<ops::Add1>, &Align<ops::Add1, ops::Add>},
-    {&kTypeTag<ops::Sub1>, &Align<ops::Sub1, ops::Sub>},
-    {&kTypeTag<ops::Mul1>, &Align<ops::Mul1, ops::Mul>},
-    {&kTypeTag<ops::Div1>, &Align<ops::Div1, ops::Div>},
-    {&kTypeTag<ops::Pow1>, &Align<ops::Pow1, ops::Pow>},
-    {&kTypeTag<ops::And1>, &Align<ops::And1, ops::And>},
-    {&kTypeTag<ops::Or1>, &Align<ops::Or1, ops::Or>},
-    {&kTypeTag<ops::Xor1>, &Align<ops::Xor1, ops::Xor>},
-    {&kTypeTag<ops::Equal1>, &Align<ops::Equal1, ops::Equal>},
-    {&kTypeTag<ops::Greater1>, &Align<ops::Greater1, ops::Greater>},
-    {&kTypeTag<ops::Less1>, &Align<ops::Less1, ops::Less>},
-};
+template <auto convert, typename Old>
+constexpr OldOperator kRow = {&kTypeTag<Old>, convert};
+template <typename Class>
+constexpr OldOperator kKept = kRow<&Keep<Class>, Class>;
+template <typename Old, typename Now>
+constexpr OldOperator kAligned = kRow<&Align<Old, Now>, Old>;
+template <typename Old, typename Now>
+constexpr OldOperator kInRows = kRow<&ConvertSoftmax<Old, Now>, Old>;
+template <typename Old>
+constexpr OldOperator kDropout = kRow<&ConvertDropout<Old>, Old>;
+template <typename Old>
+constexpr OldOperator kBatchNorm = kRow<&ConvertBatchNorm<Old>, Old>;
 
-const OldOperator* FindOldOperator(const OperatorDef& def) {
-  for (const OldOperator& row : kOldOperators) {
-    if (row.type == def.type) return &row;
-  }
-  return nullptr;
-}
+constexpr OldOperator kOldOperators[] = {
+    kInRows<ops::Softmax1, ops::Softmax>,
+    kInRows<ops::LogSoftmax1, ops::LogSoftmax>,
+    kInRows<ops::Hardmax1, ops::Hardmax>,
+    kDropout<ops::Dropout6>,
+    kDropout<ops::Dropout7>,
+    kBatchNorm<ops::BatchNormalization1>,
+    kBatchNorm<ops::BatchNormalization7>,
+    kBatchNorm<ops::BatchNormalization9>,
+    kRow<&ConvertGemm, ops::Gemm1>,
+    kRow<&ConvertResize, ops::Resize10>,
+    kRow<&ConvertRoiAlign, ops::RoiAlign10>,
+    kKept<ops::Max>,
+    kKept<ops::Min>,
+    kKept<ops::Sum>,
+    kKept<ops::Mean>,
+    kAligned<ops::Add1, ops::Add>,
+    kAligned<ops::Sub1, ops::Sub>,
+    kAligned<ops::Mul1, ops::Mul>,
+    kAligned<ops::Div1, ops::Div>,
+    kAligned<ops::Pow1, ops::Pow>,
+    kAligned<ops::And1, ops::And>,
+    kAligned<ops::Or1, ops::Or>,
+    kAligned<ops::Xor1, ops::Xor>,
+    kAligned<ops::Equal1, ops::Equal>,
+    kAligned<ops::Greater1, ops::Greater>,
+    kAligned<ops::Less1, ops::Less>,
+};
 
 // The attributes, with bodies in the opset.
 absl::StatusOr<OpAttrs> WithBodiesIn(int version, const OpAttrs& attrs) {
@@ -312,14 +314,14 @@ absl::StatusOr<Values> AddIn(int version, const OldOperation& old,
   const OperatorDef& def = old.operation.def();
   const std::string place =
       fmt::format("operation {}", Shortened(old.operation.name));
-  if (def.domain.empty() && version >= def.until) {
-    const OldOperator* const row = FindOldOperator(def);
-    if (row != nullptr) {
-      auto made = row->convert(old, copy);
-      if (made.ok()) return made;
-      return At(fmt::format("{}: {} in opset {}", place, def.name, version),
-                made.status());
-    }
+  const auto* const row =
+      std::ranges::find(kOldOperators, def.type, &OldOperator::type);
+  if (def.domain.empty() && version >= def.until &&
+      row != std::end(kOldOperators)) {
+    auto made = row->convert(old, copy);
+    if (made.ok()) return made;
+    return At(fmt::format("{}: {} in opset {}", place, def.name, version),
+              made.status());
   }
   auto attrs = WithBodiesIn(version, old.operation.attrs);
   if (!attrs.ok()) return At(place, attrs.status());
@@ -335,8 +337,7 @@ absl::StatusOr<Network> InOpset(const Network& network, int version) {
   for (const OperationId id : network.order()) {
     OldOperation old{network.operation(id), {}};
     for (const ValueId input : old.operation.inputs) {
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId made, copy.Of(input));
-      old.inputs.push_back(made);
+      NODEWISE_ASSIGN_OR_RETURN(old.inputs.emplace_back(), copy.Of(input));
     }
     NODEWISE_ASSIGN_OR_RETURN(const Values made, AddIn(version, old, copy));
     for (size_t i = 0; i < made.size(); ++i) {

@@ -91,41 +91,29 @@ absl::StatusOr<Outputs> OutputsOf(const Network& network,
   const Interpreter interpreter(network);
   Outputs outputs;
   for (const Sample& sample : samples) {
-    NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> made,
-                              interpreter.Run(sample));
-    outputs.push_back(std::move(made));
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), interpreter.Run(sample));
   }
   return outputs;
 }
 
-class SensitivityMeter {
- public:
-  SensitivityMeter(const Network& network, const PrecisionOptions& options,
-                   absl::Span<const Sample> samples, Outputs expected)
-      : network_(network),
-        options_(options),
-        samples_(samples),
-        expected_(std::move(expected)) {}
+struct SensitivityMeter {
+  const Network& network;
+  const PrecisionOptions& options;
+  absl::Span<const Sample> samples;
+  Outputs expected;
 
   // The error with only these operations lowered.
   absl::StatusOr<double> ErrorWith(
-      const std::unordered_set<std::string>& lowered) const {
-    PrecisionOptions options = options_;
-    options.only = [&](const Operation& operation) {
-      return lowered.contains(operation.name);
+      const std::unordered_set<std::string>& names) const {
+    PrecisionOptions narrowed = options;
+    narrowed.only = [&](const Operation& operation) {
+      return names.contains(operation.name);
     };
-    Network network = network_;
-    NODEWISE_RETURN_IF_ERROR(LowerPrecision(options, network).status());
-    NODEWISE_ASSIGN_OR_RETURN(const Outputs found,
-                              OutputsOf(network, samples_));
-    return OutputError(expected_, found);
+    Network lowered = network;
+    NODEWISE_RETURN_IF_ERROR(LowerPrecision(narrowed, lowered).status());
+    NODEWISE_ASSIGN_OR_RETURN(const Outputs found, OutputsOf(lowered, samples));
+    return OutputError(expected, found);
   }
-
- private:
-  const Network& network_;
-  const PrecisionOptions& options_;
-  absl::Span<const Sample> samples_;
-  const Outputs expected_;
 };
 
 absl::StatusOr<std::vector<Sensitivity::Operator>> Ranking(
@@ -268,7 +256,7 @@ absl::StatusOr<Sensitivity> MeasureSensitivity(
   NODEWISE_ASSIGN_OR_RETURN(const PrecisionReport all,
                             LowerPrecision(options, lowered));
   NODEWISE_ASSIGN_OR_RETURN(Outputs expected, OutputsOf(network, samples));
-  const SensitivityMeter meter(network, options, samples, std::move(expected));
+  const SensitivityMeter meter{network, options, samples, std::move(expected)};
   Sensitivity result;
   NODEWISE_ASSIGN_OR_RETURN(result.ranking, Ranking(meter, all));
   NODEWISE_ASSIGN_OR_RETURN(result.curve, Curve(meter, result.ranking));

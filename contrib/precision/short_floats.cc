@@ -51,9 +51,8 @@ class ShortFloatMaker {
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
       const bool lower = step != nullptr && step->inputs[i];
       const ValueId old = operation.inputs[i];
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId input,
+      NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(),
                                 lower ? Short(old) : Full(old));
-      inputs.push_back(input);
     }
     return AddOperation(operation, std::move(inputs));
   }
@@ -70,7 +69,7 @@ class ShortFloatMaker {
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const std::vector<ValueId> made,
-        copy_.AddLike(operation, std::move(inputs), suffixes));
+        copy_.AddAs(operation, operation.attrs, std::move(inputs), suffixes));
     for (size_t i = 0; i < made.size(); ++i) {
       const ValueId old = operation.outputs[i];
       if (old == kNoValue) continue;

@@ -14,50 +14,44 @@ namespace {
 
 using Part = GeluPattern::Part;
 
-// A polynomial of x and of f, which is the erf or tanh in the pattern:
-// `of[i][k]` is the factor of f^i x^k. In this form all orders of operations
-// look alike.
+// The whole is worked out as a polynomial of x and of f, which is the erf or
+// tanh in it: then all orders of operations look alike, and it is compared with
+// the polynomial of a Gelu. `of[k]` is the factor of x^k, and `of[kDegrees +
+// k]` that of f x^k. No Gelu has a power of f, nor one of x above the third.
 struct Polynomial {
   static constexpr size_t kDegrees = 4;
-  std::array<std::array<double, kDegrees>, 2> of = {};
+  std::array<double, 2 * kDegrees> of = {};
 
   static Polynomial Number(double number) {
     Polynomial made;
-    made.of[0][0] = number;
+    made.of[0] = number;
     return made;
   }
-  bool HasNoF() const {
-    return std::ranges::all_of(of[1],
-                               [](double factor) { return factor == 0; });
+  bool IsZeroFrom(size_t begin) const {
+    return std::all_of(of.begin() + begin, of.end(),
+                       [](double factor) { return factor == 0; });
   }
-  bool IsNumber() const {
-    return HasNoF() && std::all_of(of[0].begin() + 1, of[0].end(),
-                                   [](double factor) { return factor == 0; });
-  }
+  bool HasNoF() const { return IsZeroFrom(kDegrees); }
+  bool IsNumber() const { return IsZeroFrom(1); }
 };
 
 Polynomial SumOf(const Polynomial& a, const Polynomial& b) {
   Polynomial sum = a;
-  for (size_t i = 0; i < 2; ++i) {
-    for (size_t k = 0; k < Polynomial::kDegrees; ++k)
-      sum.of[i][k] += b.of[i][k];
-  }
+  for (size_t i = 0; i < sum.of.size(); ++i) sum.of[i] += b.of[i];
   return sum;
 }
 
 // None if it has a power that no Gelu has.
 std::optional<Polynomial> ProductOf(const Polynomial& a, const Polynomial& b) {
+  constexpr size_t kDegrees = Polynomial::kDegrees;
   Polynomial product;
-  for (size_t i = 0; i < 2; ++i) {
-    for (size_t k = 0; k < Polynomial::kDegrees; ++k) {
-      if (a.of[i][k] == 0) continue;
-      for (size_t j = 0; j < 2; ++j) {
-        for (size_t l = 0; l < Polynomial::kDegrees; ++l) {
-          if (b.of[j][l] == 0) continue;
-          if (i + j > 1 || k + l >= Polynomial::kDegrees) return std::nullopt;
-          product.of[i + j][k + l] += a.of[i][k] * b.of[j][l];
-        }
-      }
+  for (size_t i = 0; i < a.of.size(); ++i) {
+    for (size_t k = 0; k < b.of.size(); ++k) {
+      if (a.of[i] == 0 || b.of[k] == 0) continue;
+      const bool is_power_of_f = i >= kDegrees && k >= kDegrees;
+      const bool is_high = i % kDegrees + k % kDegrees >= kDegrees;
+      if (is_power_of_f || is_high) return std::nullopt;
+      product.of[i + k] += a.of[i] * b.of[k];
     }
   }
   return product;
@@ -65,7 +59,7 @@ std::optional<Polynomial> ProductOf(const Polynomial& a, const Polynomial& b) {
 
 std::optional<Polynomial> PowerOf(const Polynomial& base,
                                   const Polynomial& exponent) {
-  const double times = exponent.of[0][0];
+  const double times = exponent.of[0];
   if (!exponent.IsNumber() || (times != 2 && times != 3)) return std::nullopt;
   auto power = ProductOf(base, base);
   if (times == 2 || !power.has_value()) return power;
@@ -100,7 +94,7 @@ class FormulaMaker {
     switch (part.kind) {
       case Kind::kInput: {
         Polynomial x;
-        x.of[0][1] = 1;
+        x.of[1] = 1;
         return x;
       }
       case Kind::kNumber:
@@ -113,7 +107,7 @@ class FormulaMaker {
         const Polynomial& divisor = made_[part.right];
         if (!divisor.IsNumber()) return std::nullopt;
         return ProductOf(made_[part.left],
-                         Polynomial::Number(1 / divisor.of[0][0]));
+                         Polynomial::Number(1 / divisor.of[0]));
       }
       case Kind::kPow:
         return PowerOf(made_[part.left], made_[part.right]);
@@ -128,7 +122,7 @@ class FormulaMaker {
     formula_.function = part.kind;
     formula_.argument = made_[part.left];
     Polynomial f;
-    f.of[1][0] = 1;
+    f.of[Polynomial::kDegrees] = 1;
     return f;
   }
 
@@ -140,30 +134,24 @@ class FormulaMaker {
 Formula GeluOf(Part::Kind function) {
   Formula gelu;
   gelu.function = function;
-  gelu.result.of[0][1] = 0.5;
-  gelu.result.of[1][1] = 0.5;
+  gelu.result.of[1] = 0.5;
+  gelu.result.of[Polynomial::kDegrees + 1] = 0.5;
   if (function == Part::Kind::kErf) {
-    gelu.argument.of[0][1] = std::numbers::sqrt2 / 2;
+    gelu.argument.of[1] = std::numbers::sqrt2 / 2;
     return gelu;
   }
   const double factor = std::sqrt(2 * std::numbers::inv_pi);
-  gelu.argument.of[0][1] = factor;
-  gelu.argument.of[0][3] = factor * 0.044715;
+  gelu.argument.of[1] = factor;
+  gelu.argument.of[3] = factor * 0.044715;
   return gelu;
 }
 
 // With a tolerance of infinity, any number but 0 is as good as another.
 bool AreAlike(const Polynomial& a, const Polynomial& b, double tolerance) {
-  for (size_t i = 0; i < 2; ++i) {
-    for (size_t k = 0; k < Polynomial::kDegrees; ++k) {
-      if ((a.of[i][k] == 0) != (b.of[i][k] == 0)) return false;
-      const double off = std::fabs(a.of[i][k] - b.of[i][k]);
-      if (b.of[i][k] != 0 && !(off <= tolerance * std::fabs(b.of[i][k]))) {
-        return false;
-      }
-    }
-  }
-  return true;
+  return std::ranges::equal(a.of, b.of, [&](double x, double y) {
+    if (x == 0 || y == 0) return x == y;
+    return std::fabs(x - y) <= tolerance * std::fabs(y);
+  });
 }
 
 bool IsGelu(const std::optional<Formula>& formula, double tolerance) {
@@ -198,6 +186,11 @@ size_t NumbersAround(absl::Span<const Part> parts) {
     }
   }
   return numbers;
+}
+
+template <typename Id, typename List>
+bool IsAmong(Id id, const List& list) {
+  return std::ranges::find(list, id) != list.end();
 }
 
 constexpr std::pair<std::string_view, Part::Kind> kKinds[] = {
@@ -308,26 +301,20 @@ class GeluFinder {
     const auto outputs = network_.outputs();
     for (size_t i = 0; i + 1 < inside.size(); ++i) {
       const ValueId made = network_.operation(inside[i]).outputs[0];
-      if (std::ranges::find(outputs, made) != outputs.end()) {
+      const auto is_inside = [&](const Use& use) {
+        return IsAmong(use.user, inside);
+      };
+      if (IsAmong(made, outputs) ||
+          !std::ranges::all_of(network_.value(made).uses, is_inside)) {
         return false;
       }
-      for (const Use& use : network_.value(made).uses) {
-        if (std::ranges::find(inside, use.user) == inside.end()) {
-          return false;
-        }
-      }
     }
-    SortByOrder(&pattern.operations_);
-    return true;
-  }
-  void SortByOrder(std::vector<OperationId>* operations) const {
     std::vector<OperationId> sorted;
     for (const OperationId id : network_.order()) {
-      if (std::ranges::find(*operations, id) != operations->end()) {
-        sorted.push_back(id);
-      }
+      if (IsAmong(id, inside)) sorted.push_back(id);
     }
-    *operations = std::move(sorted);
+    pattern.operations_ = std::move(sorted);
+    return true;
   }
 
   const Network& network_;
