@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

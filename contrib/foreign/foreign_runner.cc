@@ -3,22 +3,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "contrib/foreign/foreign_protocol.h"
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_process.h"
-#include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/onnx/user_model.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/runner/runner.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/status_macros.h"
 

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "nodewise/lower/lowering_plan.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/exceptions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -6,21 +6,16 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "contrib/lower/fusion.h"
 #include "contrib/lower/tensor_layouts.h"
 #include "fmt/format.h"
 #include "nodewise/graph/own_attributes.h"
-#include "nodewise/ir/network.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ops/control_flow.h"
 #include "nodewise/ops/slice.h"
-#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"

@@ -6,8 +6,6 @@
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
-#include "nodewise/support/check.h"
-#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

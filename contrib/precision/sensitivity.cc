@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "fmt/format.h"

@@ -4,12 +4,9 @@
 #include <cstdlib>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "contrib/regions/half_floats.h"
 #include "fmt/format.h"
-#include "nodewise/lower/region.h"
-#include "nodewise/onednn/onednn.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/slice.h"

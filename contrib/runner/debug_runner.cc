@@ -4,20 +4,15 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "fmt/format.h"
-#include "nodewise/debug/debug_executor.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/process/isolation.h"
-#include "nodewise/runner/graph_target.h"
-#include "nodewise/runner/runner.h"
 #include "nodewise/support/clock.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
@@ -30,7 +25,13 @@ namespace {
 // The time limit of one whole plain run.
 constexpr int64_t kPlainRunLimitMs = 3'600'000;
 
-OutputCheck CheckOf(const absl::StatusOr<OutputCheck>& compared) {
+// Has a plain executor of its own run and compared. What fails is no fault of
+// the run that was debugged, so it is said and not returned.
+OutputCheck CheckWithPlain(
+    const GraphTarget& target, absl::Span<const RunInput> inputs,
+    absl::FunctionRef<absl::StatusOr<OutputCheck>(GraphExecutor&)> compare) {
+  const auto plain = target.MakeExecutor(inputs);
+  const auto compared = plain.ok() ? compare(**plain) : plain.status();
   if (compared.ok()) return *compared;
   constexpr std::string_view kRun = "plain run: ";
   const std::string_view why = MessageOf(compared.status());
@@ -59,14 +60,13 @@ absl::Status RefuseBoth(const FoundPatch& patch, const FoundPatch& other) {
 // A __nop's output is its input's memory, which changes with it.
 void NoteSharing(const FoundPatch& patch, const DebugExecutor& executor,
                  std::vector<std::string>* notes) {
-  const std::vector<uint32_t>& bases = executor.plan().base_of;
-  const uint32_t base = bases[Index(patch.entry)];
-  if (base == Index(patch.entry)) return;
   const GraphIndex& index = executor.index();
+  const EntryId base = index.BaseOf(patch.entry);
+  if (base == patch.entry) return;
   std::vector<std::string> names;
-  for (uint32_t entry = 0; entry < bases.size(); ++entry) {
-    if (bases[entry] != base || entry == Index(patch.entry)) continue;
+  for (uint32_t entry = 0; entry < index.graph().entries.size(); ++entry) {
     const EntryId other{entry};
+    if (index.BaseOf(other) != base || other == patch.entry) continue;
     names.push_back(index.OutputOf(other) == 0
                         ? index.KeyOf(index.NodeOf(other))
                         : index.KeyOf(other));
@@ -76,35 +76,34 @@ void NoteSharing(const FoundPatch& patch, const DebugExecutor& executor,
                   patch.patch->where, patch.patch->entry, ListOf(names, 8)));
 }
 
-// Gives back what each node has freed.
-class MemoryReturner : public NodeObserver {
+// Notes which nodes leave the floating-point environment changed, and gives
+// back what each node has freed if that is wanted.
+class NodeWatcher : public NodeObserver {
  public:
-  absl::Status AfterNode(const NodeRun&) override {
-    ReturnFreedMemory();
-    return absl::OkStatus();
-  }
-};
-
-// Notes who leaves the floating-point environment changed.
-class FloatsObserver : public NodeObserver {
- public:
-  explicit FloatsObserver(std::vector<NodeFloats>* found) : found_(*found) {}
+  NodeWatcher(bool returns_memory, std::vector<NodeFloats>* found)
+      : returns_memory_(returns_memory), found_(*found) {}
 
   absl::Status AfterNode(const NodeRun& node) override {
-    if (node.floats == nullptr) return absl::OkStatus();
-    const GraphIndex& index = node.run.index();
-    const std::string& key = index.KeyOf(node.node);
-    const bool is_known = std::ranges::any_of(
-        found_, [&](const NodeFloats& known) { return known.key == key; });
-    if (is_known) return absl::OkStatus();
-    found_.push_back({key, *node.floats});
-    NoteFloatFinding(FloatFinding(PlaceOf(index, node.node), *node.floats));
+    if (node.floats != nullptr) Note(node);
+    if (returns_memory_) ReturnFreedMemory();
     return absl::OkStatus();
   }
 
  private:
+  void Note(const NodeRun& node) {
+    const GraphIndex& index = node.run.index();
+    const std::string& key = index.KeyOf(node.node);
+    if (std::ranges::find(found_, key, &NodeFloats::key) != found_.end()) {
+      return;
+    }
+    found_.push_back({key, *node.floats});
+    NoteFloatFinding(FloatFinding(PlaceOf(index, node.node), *node.floats));
+  }
+
+  const bool returns_memory_;
   std::vector<NodeFloats>& found_;
 };
+
 absl::StatusOr<NDArray> AllocateBarelyAligned(uint32_t, size_t bytes,
                                               DLDevice device) {
   constexpr size_t kPromised = 64;
@@ -130,18 +129,8 @@ class DebugRunner : public GraphRunner {
         executor_(executor) {}
 
   bool Can(Capability capability) const override {
-    switch (capability) {
-      case Capability::kTensors:
-      case Capability::kNodeInputs:
-      case Capability::kNodeTimes:
-      case Capability::kPatches:
-      case Capability::kSteps:
-        return true;
-      case Capability::kBounds:
-      case Capability::kDeterministic:
-        return false;
-    }
-    return false;
+    return capability != Capability::kBounds &&
+           capability != Capability::kDeterministic;
   }
 
  protected:
@@ -154,19 +143,14 @@ class DebugRunner : public GraphRunner {
     std::unique_ptr<TensorObserver> observer;
     if (options.sink != nullptr) observer = MakeObserver(options);
     if (observer != nullptr) executor_.AddObserver(observer.get());
-    FloatsObserver floats(&result.floats);
-    executor_.AddObserver(&floats);
+    NodeWatcher watcher(options.in_little_memory, &result.floats);
+    executor_.AddObserver(&watcher);
     executor_.SetPutsFloatsBack(!options.leaves_floats);
-    const absl::Cleanup remove = [&] { executor_.RemoveObserver(&floats); };
-    MemoryReturner returner;
+    const absl::Cleanup remove = [&] { executor_.RemoveObserver(&watcher); };
     std::optional<LittleMemory> little;
-    if (options.in_little_memory) {
-      little.emplace();
-      executor_.AddObserver(&returner);
-    }
+    if (options.in_little_memory) little.emplace();
     const NotedRun run("");
     const absl::Status status = RunPasses(options, &result);
-    if (options.in_little_memory) executor_.RemoveObserver(&returner);
     if (observer != nullptr) {
       executor_.RemoveObserver(observer.get());
       NODEWISE_RETURN_IF_ERROR(observer->sink_status());
@@ -179,17 +163,30 @@ class DebugRunner : public GraphRunner {
   }
 
  private:
-  // A patch sets an input of the graph for good, also through a __nop of it.
+  // Fails for two patches of one entry, or of two entries in the same memory:
+  // only one could take effect.
   absl::Status SetPatches(const std::vector<TensorPatch>& patches,
                           RunResult* result) {
     const GraphIndex& index = executor_.index();
+    std::vector<FoundPatch> applied;
     for (const TensorPatch& patch : patches) {
       const auto entry = index.FindEntry(patch.entry);
-      if (!entry.ok()) continue;
-      const NodeId maker = index.NodeOf(index.BaseOf(*entry));
-      if (!index.graph().IsFunction(maker)) ParamsChanged();
+      if (!entry.ok()) return At(patch.where, entry.status());
+      const FoundPatch found{&patch, *entry};
+      const EntryId base = index.BaseOf(*entry);
+      for (const FoundPatch& other : applied) {
+        if (index.BaseOf(other.entry) == base) {
+          return At(patch.where, RefuseBoth(found, other));
+        }
+      }
+      // It sets an input of the graph for good, also through a __nop of it.
+      if (!index.graph().IsFunction(index.NodeOf(base))) ParamsChanged();
+      NODEWISE_RETURN_IF_ERROR(
+          At(patch.where, executor_.Patch(*entry, *patch.tensor)));
+      NoteSharing(found, executor_, &result->notes);
+      applied.push_back(found);
     }
-    return ApplyPatches(patches, &executor_, &result->notes);
+    return absl::OkStatus();
   }
 
   std::unique_ptr<TensorObserver> MakeObserver(
@@ -302,57 +299,24 @@ ExecutorMaker MakerOfDebugExecutors(const GraphTarget& target,
 OutputCheck CheckAgainstPlain(const GraphTarget& target,
                               absl::Span<const RunInput> inputs,
                               const GraphExecutor& debugged) {
-  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
-    NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
-    const NotedRun run("");
-    NODEWISE_RETURN_IF_ERROR(plain->Run());
-    return CompareOutputs(debugged, *plain);
-  };
-  return CheckOf(compare());
+  return CheckWithPlain(
+      target, inputs, [&](GraphExecutor& plain) -> absl::StatusOr<OutputCheck> {
+        const NotedRun run("");
+        NODEWISE_RETURN_IF_ERROR(plain.Run());
+        return CompareOutputs(debugged, plain);
+      });
 }
 
 OutputCheck CheckAgainstPlainChild(const GraphTarget& target,
                                    absl::Span<const RunInput> inputs,
                                    absl::Span<const NamedTensor> outputs) {
-  const auto compare = [&]() -> absl::StatusOr<OutputCheck> {
-    NODEWISE_ASSIGN_OR_RETURN(const auto plain, target.MakeExecutor(inputs));
-    NODEWISE_RETURN_IF_ERROR(RunInChild(plain.get(), {kPlainRunLimitMs}));
-    std::vector<NDArray> kept;
-    kept.reserve(outputs.size());
-    for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
-    return CompareOutputs(kept, *plain);
-  };
-  return CheckOf(compare());
-}
-
-// Gives the executor the patches. Fails with kInvalidArgument for two patches
-// of one entry, or of two entries in the same memory: only one could take
-// effect. Adds a note for each patch that changes other entries too, by sharing
-// their memory. Only in builds with USE_PROFILER.
-absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
-                          DebugExecutor* executor,
-                          std::vector<std::string>* notes);
-
-absl::Status ApplyPatches(absl::Span<const TensorPatch> patches,
-                          DebugExecutor* executor,
-                          std::vector<std::string>* notes) {
-  const std::vector<uint32_t>& bases = executor->plan().base_of;
-  std::vector<FoundPatch> applied;
-  for (const TensorPatch& patch : patches) {
-    const auto entry = executor->index().FindEntry(patch.entry);
-    if (!entry.ok()) return At(patch.where, entry.status());
-    const FoundPatch found{&patch, *entry};
-    for (const FoundPatch& other : applied) {
-      if (bases[Index(other.entry)] == bases[Index(found.entry)]) {
-        return At(patch.where, RefuseBoth(found, other));
-      }
-    }
-    NODEWISE_RETURN_IF_ERROR(
-        At(patch.where, executor->Patch(found.entry, *patch.tensor)));
-    NoteSharing(found, *executor, notes);
-    applied.push_back(found);
-  }
-  return absl::OkStatus();
+  return CheckWithPlain(
+      target, inputs, [&](GraphExecutor& plain) -> absl::StatusOr<OutputCheck> {
+        NODEWISE_RETURN_IF_ERROR(RunInChild(&plain, {kPlainRunLimitMs}));
+        std::vector<NDArray> kept;
+        for (const NamedTensor& output : outputs) kept.push_back(output.tensor);
+        return CompareOutputs(kept, plain);
+      });
 }
 
 absl::StatusOr<std::unique_ptr<Runner>> MakeDebugRunner(

@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <string>
 #include <system_error>
 #include <utility>
 

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
@@ -56,9 +53,7 @@ bool HasOneTensor(const fs::path& path) {
 
 // Returns where the digits at a place end.
 size_t EndOfNumber(const std::string& text, size_t begin) {
-  size_t end = begin;
-  while (end < text.size() && std::isdigit(uint8_t(text[end])) != 0) ++end;
-  return end;
+  return std::min(text.find_first_not_of("0123456789", begin), text.size());
 }
 
 // Compares numbers in names by their value. The longer of two numbers without
@@ -84,9 +79,7 @@ bool ComesBefore(const std::string& a, const std::string& b) {
 }
 
 struct Listed {
-  std::vector<std::string> folders;
-  std::vector<std::string> tensor_files;
-  std::vector<std::string> others;
+  std::vector<std::string> folders, tensor_files, others;
 };
 
 absl::StatusOr<Listed> List(const std::string& folder) {
@@ -96,22 +89,19 @@ absl::StatusOr<Listed> List(const std::string& folder) {
        at.increment(error)) {
     const fs::path& path = at->path();
     std::error_code unknown;
-    auto* to = &listed.others;
-    if (fs::is_directory(path, unknown)) {
-      to = &listed.folders;
-    } else if (IsTensorFile(path)) {
-      to = &listed.tensor_files;
-    }
-    to->push_back(path);
+    auto& to = fs::is_directory(path, unknown) ? listed.folders
+               : IsTensorFile(path)            ? listed.tensor_files
+                                               : listed.others;
+    to.push_back(path);
   }
   if (error) {
     return absl::NotFoundError(
         fmt::format("{}: cannot be listed: {}, expected a folder", folder,
                     error.message()));
   }
-  std::ranges::sort(listed.folders, &ComesBefore);
-  std::ranges::sort(listed.tensor_files, &ComesBefore);
-  std::ranges::sort(listed.others, &ComesBefore);
+  for (auto* list : {&listed.folders, &listed.tensor_files, &listed.others}) {
+    std::ranges::sort(*list, &ComesBefore);
+  }
   return listed;
 }
 
@@ -211,7 +201,6 @@ absl::StatusOr<std::vector<VmInputType>> InputFiles::TypesOf(
 std::vector<NamedTensor> NameInputs(const InputList& list,
                                     absl::Span<const RunInput> inputs) {
   std::vector<NamedTensor> named;
-  named.reserve(inputs.size());
   for (const RunInput& input : inputs) {
     named.push_back({list.Key(input.input), input.tensor});
   }
@@ -289,11 +278,9 @@ void InputCollector::Set(const std::string& name, const NDArray& tensor,
 // Tensors of a .params file are views of the file, which may change.
 absl::Status InputCollector::Keep(size_t input, const NDArray& tensor) {
   NODEWISE_RETURN_IF_ERROR(list_.CheckSettable(input));
-  if (tensor.is_held_once()) {
-    inputs_[input].tensor = tensor;
-    return absl::OkStatus();
-  }
-  NODEWISE_ASSIGN_OR_RETURN(inputs_[input].tensor, tensor.CopyToHost());
+  NODEWISE_ASSIGN_OR_RETURN(inputs_[input].tensor, tensor.is_held_once()
+                                                       ? tensor
+                                                       : tensor.CopyToHost());
   return absl::OkStatus();
 }
 
@@ -302,11 +289,7 @@ void InputCollector::Complete(std::optional<uint64_t> seed,
   if (diagnostics_.HasErrors()) return;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs_[i].from.empty() || !list_.IsNeeded(i)) continue;
-    if (seed.has_value()) {
-      Draw(i, *seed, hints);
-    } else {
-      AddMissing(i, hints);
-    }
+    seed.has_value() ? Draw(i, *seed, hints) : AddMissing(i, hints);
   }
 }
 
@@ -340,11 +323,9 @@ void InputCollector::AddMissing(size_t input, const Hints& hints) {
 }
 
 std::vector<RunInput> InputCollector::Inputs() const {
-  std::vector<RunInput> result;
-  for (const RunInput& input : inputs_) {
-    if (!input.from.empty()) result.push_back(input);
-  }
-  return result;
+  std::vector<RunInput> set = inputs_;
+  std::erase_if(set, [](const RunInput& input) { return input.from.empty(); });
+  return set;
 }
 
 absl::StatusOr<SampleFolder> ListSamples(const std::string& folder) {
@@ -388,19 +369,15 @@ absl::StatusOr<std::vector<InputFile>> FilesOfSample(const std::string& sample,
   std::error_code error;
   if (!fs::is_directory(sample, error)) {
     const std::vector<std::string> needed = NeededInputs(inputs);
-    if (!HasOneTensor(sample) || needed.size() != 1) {
-      return std::vector<InputFile>{{"", sample}};
-    }
-    return std::vector<InputFile>{{needed[0], sample}};
+    const bool is_only = HasOneTensor(sample) && needed.size() == 1;
+    return std::vector<InputFile>{{is_only ? needed[0] : "", sample}};
   }
   std::vector<InputFile> files;
   for (const std::string& path : TensorFilesOf(sample)) {
-    const std::optional<size_t> number = NumberOf(path);
-    InputFile file{"", path};
-    if (number.has_value()) {
+    InputFile& file = files.emplace_back(InputFile{"", path});
+    if (const auto number = NumberOf(path)) {
       NODEWISE_ASSIGN_OR_RETURN(file, TestInput(path, *number, inputs));
     }
-    files.push_back(std::move(file));
   }
   if (!files.empty()) return files;
   return absl::InvalidArgumentError(fmt::format(

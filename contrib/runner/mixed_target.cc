@@ -1,36 +1,45 @@
 #include "nodewise/runner/mixed_target.h"
 
-#include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "fmt/format.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/own_attributes.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/lower/region_kernels.h"
-#include "nodewise/module/module.h"
 #include "nodewise/runner/reference_kernels.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
 
+namespace {
+
 // A library is asked for functions by the nodes' attributes, and is not told
 // which node asks. So graphs that are run with a library that must know have
 // the key of each node among its attributes, in memory alone.
+constexpr std::string_view kNodeAttribute = "nodewise.node";
 
 // Gives each function node its GraphIndex::KeyOf(). A mark that is there
-// already is replaced.
-Graph WithNodeMarks(const GraphIndex& index);
+// already is replaced: the graph may be one that was marked before.
+Graph WithNodeMarks(const GraphIndex& index) {
+  Graph graph = index.graph();
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    GraphNode& node = graph.nodes[n];
+    if (node.kind != GraphNode::Kind::kFunction) continue;
+    std::erase_if(node.attrs, [](const auto& attribute) {
+      return attribute.first == kNodeAttribute;
+    });
+    node.attrs.emplace_back(kNodeAttribute, index.KeyOf(NodeId{n}));
+  }
+  return graph;
+}
 
-// Returns the key of the node that asks; empty if its graph has no marks. Valid
-// while the request is.
-std::string_view MarkedNode(const KernelRequest& request);
-
-namespace {
-
-constexpr std::string_view kNodeAttribute = "nodewise.node";
+// Returns the key of the node that asks; empty if its graph has no marks.
+std::string MarkedNode(const KernelRequest& request) {
+  const std::string* const key = FindAttribute(request.attrs, kNodeAttribute);
+  return key == nullptr ? "" : *key;
+}
 
 // What a node of the candidate calls in the reference.
 struct Partner {
@@ -55,24 +64,22 @@ absl::Status CheckPair(const GraphNode& node, const GraphNode& partner) {
 
 absl::StatusOr<Partners> PairNodes(const GraphTarget& candidate,
                                    const GraphTarget& reference) {
-  std::unordered_map<std::string, NodeId> known;
   const Graph& expected = reference.graph();
-  for (uint32_t n = 0; n < expected.nodes.size(); ++n) {
-    known.emplace(reference.index().KeyOf(NodeId{n}), NodeId{n});
-  }
   Partners partners;
   for (uint32_t n = 0; n < candidate.graph().nodes.size(); ++n) {
     const NodeId node{n};
     if (!candidate.graph().IsFunction(node)) continue;
     const std::string& key = candidate.index().KeyOf(node);
-    const auto found = known.find(key);
-    if (found == known.end() || !expected.IsFunction(found->second)) {
+    // FindNode() takes names and numbers too, which are no pairs.
+    const auto found = reference.index().FindNode(key);
+    if (!found.ok() || reference.index().KeyOf(*found) != key ||
+        !expected.IsFunction(*found)) {
       return absl::InvalidArgumentError(
           fmt::format("node {}: is not in {}, expected two builds of one "
                       "network",
                       key, reference.name()));
     }
-    const GraphNode& partner = expected.node(found->second);
+    const GraphNode& partner = expected.node(*found);
     NODEWISE_RETURN_IF_ERROR(
         At("node " + key, CheckPair(candidate.graph().node(node), partner)));
     partners[key] = {n, partner.function, partner.attrs};
@@ -96,7 +103,7 @@ class MixedLibrary : public Library {
   }
 
   absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
-    const auto found = partners_.find(std::string(MarkedNode(request)));
+    const auto found = partners_.find(MarkedNode(request));
     if (found == partners_.end()) return candidate_->Bind(request);
     const Partner& partner = found->second;
     KernelRequest other = request;
@@ -144,8 +151,8 @@ class StandInLibrary : public Library {
 
  private:
   std::string NameOfNode(const KernelRequest& request) const {
-    const std::string_view marked = MarkedNode(request);
-    if (!marked.empty()) return std::string(marked);
+    const std::string marked = MarkedNode(request);
+    if (!marked.empty()) return marked;
     const auto region = RegionOf(request, ops_);
     return region.ok() ? region->network.name() : "";
   }
@@ -157,23 +164,6 @@ class StandInLibrary : public Library {
 };
 
 }  // namespace
-Graph WithNodeMarks(const GraphIndex& index) {
-  Graph graph = index.graph();
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    GraphNode& node = graph.nodes[n];
-    if (node.kind != GraphNode::Kind::kFunction) continue;
-    std::erase_if(node.attrs, [](const auto& attribute) {
-      return attribute.first == kNodeAttribute;
-    });
-    node.attrs.emplace_back(kNodeAttribute, index.KeyOf(NodeId{n}));
-  }
-  return graph;
-}
-
-std::string_view MarkedNode(const KernelRequest& request) {
-  const std::string* const key = FindAttribute(request.attrs, kNodeAttribute);
-  return key == nullptr ? std::string_view() : *key;
-}
 
 absl::StatusOr<MixedTarget> MixedTarget::Create(const GraphTarget& candidate,
                                                 const GraphTarget& reference) {

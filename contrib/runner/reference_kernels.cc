@@ -1,7 +1,6 @@
 #include "nodewise/runner/reference_kernels.h"
 
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "fmt/format.h"

@@ -1,12 +1,10 @@
 #include "nodewise/runners/runner_list.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/runner/graph_target.h"
 #include "nodewise/runner/network_runner.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
