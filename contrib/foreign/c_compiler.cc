@@ -17,6 +17,7 @@
 namespace nodewise {
 namespace {
 
+// The name under which systems have their C compiler, whichever that is.
 constexpr std::string_view kUsualCompiler = "cc";
 constexpr std::string_view kTrivialSource =
     "#include <math.h>\n"
@@ -26,6 +27,8 @@ constexpr std::string_view kTrivialSource =
     "#include <string.h>\n"
     "double nodewise_trivial(double x) { return floor(x); }\n";
 
+// Far more than a compiler takes for one of our files. They keep a broken one
+// from filling the disk or never ending, and nothing else depends on them.
 constexpr int64_t kLimitMs = 600'000;
 constexpr uint64_t kMostPrintedBytes = 1 << 26;
 constexpr uint64_t kMostFileBytes = uint64_t{1} << 32;
@@ -93,6 +96,8 @@ absl::StatusOr<std::string> CCompiler::Compile(
   if (library.ok()) return library;
   const std::string_view message = MessageOf(library.status());
   if (IsAboutTheMachine(message)) return OfTheMachine(message);
+  // If the trivial file fails now as well, something has happened to the
+  // machine since Create().
   NODEWISE_RETURN_IF_ERROR(Try());
   return absl::AbortedError(std::string(message));
 }
@@ -100,6 +105,8 @@ absl::StatusOr<std::string> CCompiler::Compile(
 // Fails with a status that says what is wrong.
 absl::StatusOr<std::string> CCompiler::Run(
     std::string_view source, std::string_view optimisation) const {
+  // Children that were forked count on from the same number, so that their
+  // process is in the name as well.
   static std::atomic<int> count = 0;
   const std::string stem =
       fmt::format("{}/source_{}_{}", folder_.path(), getpid(), count++);
@@ -117,6 +124,7 @@ absl::StatusOr<std::string> CCompiler::Run(
                             "-o", library, "-lm"});
   const absl::Status status = RunForeignProcess(process);
   RemoveTree(file.c_str());
+  // Wrapper scripts may end with status 0 without having compiled anything.
   if (status.ok() && access(library.c_str(), R_OK) == 0) return library;
   RemoveTree(library.c_str());
   if (!status.ok()) return status;

@@ -19,6 +19,7 @@
 namespace nodewise {
 namespace {
 
+// More names would make the note longer than what it is about.
 constexpr size_t kNamedValues = 8;
 
 // Notes what a runner does not hand out.
@@ -44,6 +45,8 @@ class DumpSink : public TensorSink {
                               index_.FindNode(item.key.node));
     if (item.tensor == nullptr) {
       is_incomplete = true;
+      // A dump has all tensors of a node or none, so the run is of no use any
+      // more.
       return absl::CancelledError(item.key.Name());
     }
     if (!graph_.IsFunction(node)) {
@@ -93,6 +96,8 @@ class ForeignDumper {
         record_(record),
         observed_(ObservableValues(*request.network)) {}
 
+  // The run without a sink comes first: its outputs show later whether looking
+  // has changed what the program computes.
   absl::StatusOr<ForeignDump> Run(uint64_t runs) {
     NODEWISE_ASSIGN_OR_RETURN(RunResult unseen, RunOnce({}));
     dump_.unseen = std::move(unseen.outputs);
@@ -127,6 +132,8 @@ class ForeignDumper {
   absl::Status LowerObserved() {
     const std::set<std::string> names(observed_.begin(), observed_.end());
     LowerOptions options;
+    // The graph describes what another program does, which shares no memory by
+    // a plan of ours.
     options.reuse_storage = false;
     options.is_observed = [&](const Network& network, ValueId id) {
       return names.contains(network.value(id).name);
@@ -143,6 +150,8 @@ class ForeignDumper {
     bool is_incomplete = false;
     auto result = RecordOnce(&is_incomplete);
     if (!is_incomplete) return result;
+    // A program says only when it runs what it cannot hand out, so that a first
+    // recording may be in vain. The second one asks for nothing else.
     NODEWISE_RETURN_IF_ERROR(LeaveOutAbsent());
     return RecordOnce(&is_incomplete);
   }

@@ -100,6 +100,7 @@ struct Captured {
       if (got <= 0) return from.Close();
       bytes += static_cast<uint64_t>(got);
       end.append(piece, static_cast<size_t>(got));
+      // The beginning is not needed: programs say at the end why they failed.
       if (end.size() > kKeptBytes) end.erase(0, end.size() - kKeptBytes);
       if (static_cast<size_t>(got) < sizeof(piece)) return;
     }
@@ -175,6 +176,7 @@ struct ChildPlan {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan.parent) _exit(127);
+  // The program must not inherit signals that this process ignores or handles.
   for (int signal = 1; signal < NSIG; ++signal) {
     std::signal(signal, SIG_DFL);
   }
@@ -227,7 +229,10 @@ FolderUse UseOf(const std::string& folder, size_t most_files) {
   return use;
 }
 
-// A process from its start to its end.
+// A process from its start to its end. One thread looks at everything in turn:
+// the pipes, the clock, the folder and the end of the process. Limits are
+// therefore found out up to a tenth of a second late, which costs less than a
+// thread for each.
 class Supervision {
  public:
   explicit Supervision(const ForeignProcess& process) : process_(process) {}
@@ -263,6 +268,8 @@ class Supervision {
     NODEWISE_ASSIGN_OR_RETURN(Pipe output, Pipe::Create(process_.name));
     NODEWISE_ASSIGN_OR_RETURN(Pipe errors, Pipe::Create(process_.name));
     NODEWISE_ASSIGN_OR_RETURN(Pipe failed, Pipe::Create(process_.name));
+    // A program that asks a question gets an end of file and not the keyboard
+    // of the user.
     const Descriptor input(open("/dev/null", O_RDONLY | O_CLOEXEC));
     std::vector<char*> arguments;
     for (const std::string& argument : process_.arguments) {
@@ -286,6 +293,8 @@ class Supervision {
     }
     failed.write.Close();
     int error = 0;
+    // This pipe closes by itself when the child becomes the program, so that
+    // nothing to read means success.
     if (read(failed.read.get(), &error, sizeof(error)) !=
         static_cast<ssize_t>(sizeof(error))) {
       return absl::OkStatus();
@@ -348,6 +357,7 @@ class Supervision {
     return wait_status;
   }
 
+  // The system bounds single files alone, so the sum is looked at from outside.
   std::optional<std::string> FolderExcess() const {
     const FolderUse use = UseOf(process_.folder, process_.most_folder_files);
     if (use.files > process_.most_folder_files) {

@@ -66,12 +66,18 @@ using Json = nlohmann::json;
 
 constexpr const char* kRequestFile = "request.json";
 constexpr const char* kAnswerFile = "answer.json";
+// A program that knows another version would read other members, so it is
+// refused.
 constexpr uint64_t kVersion = 1;
 // How large an answer may be: so much, and so much for each tensor and repeat.
 constexpr size_t kAnswerBytes = 1 << 16;
 constexpr size_t kAnswerBytesOfTensor = 1 << 13;
+// A side of a tensor of a case lies so deep, and nothing lies deeper. The
+// parser recurses, and a hostile text of a few kilobytes could end the process
+// otherwise.
 constexpr int kMostDepth = 6;
 constexpr size_t kAnswerBytesOfRepeat = 24;
+// A refusal may quote a whole log.
 constexpr size_t kMostRefusal = 2000;  // Characters.
 
 // Today's names: the old ones of the 8-bit floats are known to TVM alone.
@@ -106,7 +112,9 @@ absl::StatusOr<std::string> TextIn(const Json& object, const char* key,
   return found->get<std::string>();
 }
 
-// Whether a text can only be the name of a file in a folder.
+// Whether a text can only be the name of a file in a folder. The name goes to
+// openat() in the folder of outputs: a slash or a leading dot could lead out of
+// it.
 bool IsPlainName(std::string_view name) {
   constexpr std::string_view kOther = "._-";
   constexpr size_t kMostNameBytes = 200;
@@ -177,6 +185,7 @@ absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
   NODEWISE_ASSIGN_OR_RETURN(const std::string dtype,
                             TextIn(object, "dtype", place));
   const auto parsed = ParseDType(dtype);
+  // A text may name a type that no tensor here can have.
   const absl::Status is_type =
       parsed.ok() ? CheckDType(*parsed) : parsed.status();
   if (!is_type.ok()) return Garbled(place + "/dtype", "{}", MessageOf(is_type));
@@ -187,6 +196,8 @@ absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
   const auto bytes = TensorBytes(tensor.shape, tensor.dtype);
   if (!bytes.ok())
     return Garbled(place + "/shape", "{}", MessageOf(bytes.status()));
+  // Another type is not an error yet: the caller knows whether the tensor is an
+  // output or only one to look at.
   if (AreCompatible(type, asked.type)) return tensor;
   tensor.misfit = fmt::format("{} is {}, expected {}", Printable(asked.name),
                               ToString(type), ToString(asked.type));
@@ -216,6 +227,8 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadTensors(
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::string name,
                               TextIn(object, "name", place));
+    // The order alone would do; the name shows an adapter that has mixed
+    // tensors up.
     if (name != asked[i].name) {
       return Garbled(place + "/name",
                      "found \"{}\", expected \"{}\", in the order "
@@ -251,6 +264,7 @@ absl::Status AddBytes(const std::vector<AnsweredTensor>& tensors,
   for (const AnsweredTensor& tensor : tensors) {
     if (tensor.file.empty()) continue;
     const uint64_t more = *TensorBytes(tensor.shape, tensor.dtype);
+    // Written so that the sum cannot overflow.
     if (more > most_bytes - *bytes) {
       return Garbled("/outputs", "take more than {} bytes, expected no more",
                      most_bytes);
@@ -293,6 +307,7 @@ std::vector<std::string> NamesOf(absl::Span<const AskedTensor> asked) {
 
 absl::StatusOr<std::string> Finish(const ForeignFolder& folder,
                                    JsonWriter* json) {
+  // A program in another working directory gets whole paths.
   json->Add("output_folder", folder.outputs_path());
   json->Add("answer", folder.path() + "/" + kAnswerFile);
   return folder.Write(kRequestFile, json->Document());
@@ -301,11 +316,15 @@ absl::StatusOr<std::string> Finish(const ForeignFolder& folder,
 absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
                                   size_t most_bytes) {
   auto text = folder.Read(kAnswerFile, most_bytes);
+  // The file that the program was to write is the only word that it has done
+  // so.
   if (absl::IsNotFound(text.status())) {
     return Garbled("", "was not written, expected what it has computed");
   }
   NODEWISE_RETURN_IF_ERROR(text.status());
   bool is_deep = false;
+  // The parser stops at the first value that lies too deep; without exceptions
+  // it does not say why it has.
   const auto see = [&](int depth, Json::parse_event_t, Json&) {
     is_deep = is_deep || depth > kMostDepth;
     return depth <= kMostDepth;
@@ -345,6 +364,8 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
 
 }  // namespace
 absl::StatusOr<ForeignFolder> ForeignFolder::Create() {
+  // Descriptors of both folders are kept from now on, so that nothing which
+  // takes their place later is read or written.
   NODEWISE_ASSIGN_OR_RETURN(TemporaryFolder made,
                             TemporaryFolder::Create("nodewise_foreign"));
   ForeignFolder folder(std::move(made));
@@ -400,6 +421,7 @@ absl::StatusOr<std::string> ForeignFolder::WriteModel(
     }
   }
   std::string name = "model/model.onnx";
+  // A file of weights could be called as the model is.
   while (file->external_files().contains(name.substr(6))) name += ".onnx";
   return Write(name, bytes);
 }

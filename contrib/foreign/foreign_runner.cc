@@ -79,6 +79,8 @@ class ForeignModel {
     std::set<std::string> taken;
     for (const std::string& name : values) {
       const auto id = network_.FindValue(name);
+      // Outputs are among the values that are asked for, and several outputs
+      // may be one value.
       if (!id.ok() || !taken.insert(name).second) continue;
       const NetworkValue& value = network_.value(*id);
       const bool is_there = file_ == nullptr || file_->Makes(name);
@@ -102,6 +104,7 @@ class ForeignModel {
   absl::StatusOr<std::string> WriteEndingAt(
       absl::Span<const AskedTensor> outputs) const {
     if (file_ != nullptr) return file_->EndingAt(ValuesOf(outputs), given_);
+    // A copy: the next value ends at another place.
     Network part = network_;
     NODEWISE_RETURN_IF_ERROR(SetOutputs(outputs, &part));
     part.RemoveUnused();
@@ -123,8 +126,8 @@ class ForeignModel {
     NODEWISE_RETURN_IF_ERROR(CheckPatch(patch, value));
     patched_.push_back({value.name, patch.tensor});
     if (value.kind == NetworkValue::Kind::kInput) return absl::OkStatus();
-    // What made the value goes on making it under another name, and an input of
-    // its own name takes its place: so its readers need not be told.
+    // The operation goes on making the value under another name, and an input
+    // of the old name takes its place, so that its readers need not be told.
     const TensorType type = TensorType::Of(*patch.tensor);
     given_.push_back({value.name, type});
     std::string free = value.name + "_before";
@@ -153,7 +156,7 @@ class ForeignModel {
   std::vector<UserModel::Value> given_;  // Patched values that operations make.
 };
 
-// What a program may leave beside the tensors that it was asked for: its
+// A program may leave so much beside the tensors that it was asked for: its
 // answer, and logs or caches that runtimes write without being asked.
 constexpr uint64_t kSpareBytes = uint64_t{1} << 24;
 constexpr size_t kSpareFiles = 64;
@@ -304,6 +307,7 @@ class ForeignRunner : public Runner {
             "observed, expected one",
             target_.name, name));
       }
+      // Only now: the names were checked against all that can be observed.
       observed = {target_.observed->begin(), target_.observed->end()};
     }
     observed.insert(value_outputs_.begin(), value_outputs_.end());
@@ -467,6 +471,7 @@ class ForeignRunner : public Runner {
   }
 
   void Count(WrittenModel written, int64_t nanoseconds) const {
+    // A run counts also if it fails, since it took its time.
     if (target_.meter == nullptr) return;
     ProgramRuns run;
     run.nanoseconds = nanoseconds;
@@ -488,6 +493,8 @@ class ForeignRunner : public Runner {
     }
     const ForeignModel& model = run->model;
     for (const std::string& name : wanted) {
+      // An imported network has values of functions and branches inlined; the
+      // file has them where no output can reach.
       const bool is_hidden = model.file() != nullptr &&
                              !model.file()->Makes(name) &&
                              model.FindPatched(name) == nullptr;

@@ -51,7 +51,8 @@ std::optional<std::vector<std::string>> SplitCommand(std::string_view text) {
   return words;
 }
 
-// A runtime that an adapter of ours runs models in.
+// A runtime that an adapter of ours runs models in. A row is all that a further
+// runtime needs here; what differs between runtimes is in the adapters.
 struct KnownProgram {
   std::string_view prefix;  // What a TARGET begins with, before a colon.
   const char* name;         // What messages call it.
@@ -84,6 +85,8 @@ const KnownProgram* ProgramIn(std::string_view text) {
                                          : FindProgram(text.substr(0, colon));
 }
 
+// An environment variable, so that tests and scripts need not pass the option
+// through every command.
 constexpr const char* kPythonVariable = "NODEWISE_PYTHON";
 // Beside the folder that the program is in, in the build and where nodewise is
 // installed.
@@ -106,6 +109,7 @@ absl::StatusOr<ForeignCommand> AdapterCommand(const ProgramSpec& spec,
   ForeignCommand command{std::move(name),
                          {PythonOf(spec), "-I", std::move(adapter)}};
   for (const std::string& option : spec.options) {
+    // An adapter reads options as --NAME=VALUE.
     if (option.find('=') == std::string::npos || option.starts_with('-')) {
       return absl::InvalidArgumentError(
           fmt::format("{}: found \"{}\", expected NAME=VALUE",
@@ -168,6 +172,8 @@ absl::StatusOr<ForeignCommand> ParseForeignCommand(std::string_view text) {
 absl::StatusOr<std::string> AdapterFile(const char* name) {
   namespace fs = std::filesystem;
   std::error_code error;
+  // The build and an installation have the same folders, so that both find
+  // their own adapters and never those of the other.
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   std::string path = (self.parent_path() / kAdapters / name).lexically_normal();
   const absl::Status status = CheckReadable(path);
@@ -200,6 +206,8 @@ std::vector<std::string> OrtLevels() {
 
 absl::StatusOr<ForeignTarget> ProgramWithModel(const ProgramSpec& spec) {
   ForeignTarget target = TargetOf(spec);
+  // Runtimes are free in the form of a model's outputs, and a user compares
+  // numbers.
   target.takes_other_forms = true;
   if (const KnownProgram* const known = ProgramIn(spec.text)) {
     target.model_file = spec.text.substr(known->prefix.size() + 1);
@@ -238,6 +246,8 @@ absl::StatusOr<ForeignTarget> ProgramForParts(const ProgramSpec& spec) {
         fmt::format("found \"{}\", expected {}, onnx or exec:COMMAND",
                     Printable(spec.text), fmt::join(KnownPrograms(), ", ")));
   }
+  // A part is compared with what the same operations gave before: a runtime
+  // that rewrites it would compute something else.
   ProgramSpec parts = spec;
   if (parts.level.empty() && known->prefix == kOrt) parts.level = "disabled";
   NODEWISE_ASSIGN_OR_RETURN(target.command, CommandOf(*known, parts));

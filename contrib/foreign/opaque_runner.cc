@@ -51,6 +51,7 @@ absl::StatusOr<OneNode> Isolate(const OperatorDef& row, const ops::Opaque& op,
       continue;
     }
     const std::string name = fmt::format("input_{}", i);
+    // It may have to be one: an operator may ask for it before there is a run.
     const bool is_constant = std::binary_search(
         op.constants.begin(), op.constants.end(), static_cast<int64_t>(i));
     const auto value =
@@ -83,6 +84,8 @@ constexpr size_t kMostKept = 1024;
 // that it reads, with its type.
 using RunKey = std::vector<uint64_t>;
 
+// The operation is hashed with its node, since two of one kind may differ in
+// attributes that only the other program understands.
 RunKey KeyOf(const ops::Opaque& op, absl::Span<const NDArray> inputs,
              absl::Span<const bool> wanted) {
   const auto hash = [](const std::string& text) {
@@ -119,6 +122,7 @@ class KeptResults {
     for (const NDArray& output : outputs) {
       bytes += output.defined() ? output.bytes() : 0;
     }
+    // It would push out everything else.
     if (bytes > kMostKeptBytes) return;
     const std::lock_guard lock(mutex_);
     bytes_ += bytes;
@@ -167,6 +171,7 @@ class ForeignOpaqueRunner : public OpaqueRunner {
       absl::Span<const bool> wanted) const {
     NODEWISE_ASSIGN_OR_RETURN(OneNode one, Isolate(row_, op, inputs, wanted));
     std::vector<NDArray> outputs(wanted.size());
+    // Nothing of it is wanted, so that no program need be started.
     if (one.outputs.empty()) return outputs;
     ForeignTarget target = program_;
     target.network = std::make_shared<const Network>(std::move(one.network));
@@ -199,6 +204,7 @@ absl::StatusOr<std::shared_ptr<const OpaqueRunner>> MakeOpaqueRunner(
 
 absl::Status OrderOpaqueOperations(Network* network) {
   OperationId last = kNoOperation;
+  // A copy, since barriers change the order while it is walked over.
   const std::vector<OperationId> order(network->order().begin(),
                                        network->order().end());
   for (const OperationId id : order) {

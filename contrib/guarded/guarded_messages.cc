@@ -60,7 +60,7 @@ class HeadWriter {
 
 // The first error ends the reading: all fields behind it stay as they are and
 // lists end, so that the functions of fields need not look at each of them.
-// Whoever uses what was read looks at status() before.
+// Code that uses what was read looks at status() before.
 class HeadReader {
  public:
   static constexpr bool kReads = true;

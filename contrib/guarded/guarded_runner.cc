@@ -30,6 +30,8 @@ class Watcher : public NodeObserver {
     census_.emplace();
   }
 
+  // The message goes out before the node runs: it is what the waiting process
+  // knows of a node that never comes back.
   absl::Status BeforeNode(const NodeRun& run) override {
     arguments_.emplace(run.inputs, run.outputs);
     return sender_ == nullptr ? absl::OkStatus()
@@ -38,6 +40,8 @@ class Watcher : public NodeObserver {
   // Fails if the node changed its arguments, since later nodes would read them.
   absl::Status AfterNode(const NodeRun& run) override {
     if (census_.has_value()) {
+      // Threads that a node has left behind may crash later, in a node that has
+      // nothing to do with it.
       census_->Note(Index(run.node));
       NoteLeftThreads(*census_);
     }
@@ -254,6 +258,7 @@ class GuardedRun : public PendingRun {
     if (is_left_thread) {
       failure.what = "left a thread behind, which " + failure.what;
     }
+    // An error of a node names it already.
     if (failure.what.starts_with(title + ": ")) {
       failure.what.erase(0, title.size() + 2);
     }
@@ -334,6 +339,8 @@ class GuardedRunner : public Runner {
         NameGiven(inputs(), std::move(tensors));
     GivenTensors known = params_;
     for (const NamedTensor& each : given) known[each.name] = each.tensor;
+    // `known` is copied by the fork itself, so both sides compare with the same
+    // tensors.
     NODEWISE_ASSIGN_OR_RETURN(auto child,
                               PipedRun::Start(
                                   [&](PipeWriter& writer) {
@@ -354,6 +361,8 @@ class GuardedRunner : public Runner {
     if (options.sink != nullptr) inner.sink = &sink;
     watcher_->SetSender(sender);
     NODEWISE_ASSIGN_OR_RETURN(RunResult result, inner_->Run(given, inner));
+    // Asked in the child, since its memory is gone when the waiting process
+    // learns of its end.
     result.bytes_beside = MostPrivateBytes();
     return sender->Send(result);
   }

@@ -18,6 +18,9 @@ enum class Part {
   kElementwise,  // Computes each element from those at its place.
 };
 
+// Their results stay in registers or the cache while what is fused behind them
+// is computed. Operators of other domains are never fused, even if they have
+// such a name.
 constexpr std::string_view kHeads[] = {"Conv", "ConvInteger", "ConvTranspose",
                                        "Gemm", "MatMul",      "MatMulInteger"};
 
@@ -50,6 +53,9 @@ class RegionFinder {
       for (const OperationId taken : region) is_taken_[Index(taken)] = true;
       regions.push_back(std::move(region));
     }
+    // A region may take in an operation that stands behind the first one of
+    // another region. By their last operations all regions come after what they
+    // read.
     std::ranges::sort(regions, [this](const auto& a, const auto& b) {
       return PlaceOf(a.back()) < PlaceOf(b.back());
     });
@@ -59,6 +65,7 @@ class RegionFinder {
  private:
   size_t PlaceOf(OperationId id) const { return places_[Index(id)]; }
 
+  // Nothing can read such an operation, so no node is made of it.
   bool MakesSomething(OperationId id) const {
     const auto& outputs = network_.operation(id).outputs;
     return std::ranges::any_of(
@@ -120,7 +127,11 @@ class RegionFinder {
     std::vector<OperationId> taken;
     std::set<OperationId> inside;
     std::set<ValueId> open = {result};  // Made inside.
+    // `open` holds what the operations taken so far make. When nothing outside
+    // reads any of it, everything has come together in the last one, whose
+    // result is that of the longer region.
     while (region->size() + taken.size() < kMostOperations) {
+      // An output of the network can be seen, so the region has to end at it.
       for (const ValueId value : open) {
         if (is_output_[Index(value)]) return false;
       }
@@ -146,6 +157,10 @@ class RegionFinder {
   std::vector<bool> is_output_;  // Which values are outputs of the network.
 };
 
+// Operations are joined into parts, in a forest with the lowest number as the
+// root. Then parts that read each other in a circle are joined as well, one
+// circle at a time, until all can be sorted. Joining no more than that keeps as
+// many values as possible between nodes.
 class ObservedRegionFinder {
  public:
   ObservedRegionFinder(const Network& network, const IsObserved& is_observed)
@@ -182,6 +197,8 @@ class ObservedRegionFinder {
     return root;
   }
 
+  // The lower number is the root, so that the result does not depend on the
+  // order in which parts are joined.
   void Join(uint32_t a, uint32_t b) {
     a = RootOf(OperationId{a});
     b = RootOf(OperationId{b});
@@ -228,6 +245,8 @@ class ObservedRegionFinder {
     for (const auto& [part, list] : readers_) {
       for (const uint32_t reader : list) ++open[reader];
     }
+    // Where several could come next, the one with the lowest root does, so that
+    // the order is the same every time.
     std::set<uint32_t> ready;
     for (const auto& [part, count] : open) {
       if (count == 0) ready.insert(part);

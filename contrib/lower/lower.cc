@@ -46,6 +46,8 @@ std::string KindsOf(const Region& region) {
 // The region's text without the names in it.
 std::string ContentOf(const Region& region) {
   NetworkData data = region.network.data();
+  // Names decide nothing about what is computed: a network repeats its layers
+  // under other names.
   data.name.clear();
   for (auto& value : data.values) {
     if (value.has_value()) value->name.clear();
@@ -55,6 +57,8 @@ std::string ContentOf(const Region& region) {
   }
   std::string content = NetworkToText(data);
   for (const TensorType& type : region.outputs) content += ToString(type);
+  // Kernels treat weights in another way than inputs, so such regions are not
+  // the same function.
   for (const bool is_constant : region.is_constant) {
     content += is_constant ? 'c' : 'x';
   }
@@ -93,8 +97,11 @@ class GraphMaker {
     NODEWISE_ASSIGN_OR_RETURN(const NodeTable* const nodes, plan.nodes());
     NODEWISE_ASSIGN_OR_RETURN(layouts_, plan.layouts());
     NODEWISE_ASSIGN_OR_RETURN(storage_, plan.storage());
+    // Executors expect all inputs before the first function, parameters behind
+    // those of the network.
     for (const ValueId id : network_.inputs()) AddInput(id);
     for (const PlannedNode& node : *nodes) AddParams(node.inputs);
+    // A constant may be an output without any node that reads it.
     AddParams(network_.outputs());
     for (const PlannedNode& node : *nodes) AddFunction(node);
     for (const ValueId id : network_.outputs()) {
@@ -210,6 +217,7 @@ class GraphMaker {
 
 absl::StatusOr<Lowered> Lower(const Network& network, const std::string& name,
                               const LoweringPlan& plan) {
+  // Numbers of values and operations in the plan would mean others, or nothing.
   if (plan.version() != network.version()) {
     return StaleTable(network, "lowering", plan.version());
   }

@@ -54,7 +54,8 @@ bool HaveSameTypes(const OutputInfos& a, const OutputInfos& b) {
 }
 
 // The operator itself is asked: without what the constant holds, does it tell
-// less of its outputs?
+// less of its outputs? No table of operators has to say so, and a new operator
+// is right from the start.
 bool DecidesTypes(const Network& network, const Operation& operation,
                   size_t slot) {
   std::vector<InputInfo> infos = network.InputsOf(operation.id);
@@ -128,11 +129,14 @@ class RegionMaker {
     }
     const auto known = values_.find(id);
     if (known != values_.end()) return known->second;
+    // Inside, the operation reads the tensor as the network has it, so a
+    // Transpose says how it is turned.
     const bool is_last = layouts_.IsLast(id);
     NODEWISE_ASSIGN_OR_RETURN(
         ValueId input,
         network().AddInput(is_last ? NameOfLast(value) : FreeName(value.name),
                            layouts_.TypeOf(value)));
+    // One entry for each input, in the order in which they are added.
     made_.region.is_constant.push_back(is_constant);
     made_.inputs.push_back(id);
     if (is_last) {
@@ -299,7 +303,9 @@ StorageTable ShareStorage(const Network& network, const NodeTable& nodes) {
 
 constexpr char kPass[] = "lowering";
 
-// Names what gives the unknown sides of an input their sizes.
+// Names what gives the unknown sides of an input their sizes. Each unknown side
+// has a way of its own, by its name or by its place; freezing the input or
+// giving a file settles all of them.
 std::string HowToSize(const NetworkValue& input) {
   const auto& shape = input.type.shape;
   const std::string_view dims = NameOf(Way::kDims);
@@ -315,6 +321,7 @@ std::string HowToSize(const NetworkValue& input) {
                      input.name, NameOf(Way::kInputs));
 }
 
+// Names become JSON texts, in which other bytes cannot be written.
 absl::Status CheckName(const std::string& name, std::string_view what) {
   const auto read = ParseListText(ListText({&name, 1}));
   if (read.has_value() && (*read)[0] == name) return absl::OkStatus();
@@ -373,6 +380,8 @@ std::string HowToSizeResult(const Network& network, const Operation& operation,
       NameOf(Way::kInputs), NameOf(Way::kFreeze), NameOf(Way::kDims));
 }
 
+// Everything is checked before anything is planned, so that an error names a
+// value of the network and not a node that the user has never seen.
 absl::Status CheckNetwork(const Network& network) {
   for (const auto& value : network.data().values) {
     if (!value.has_value()) continue;
@@ -414,6 +423,7 @@ class NodeNames {
     }
   }
 
+  // Graphs have one set of names for inputs, parameters and nodes.
   std::string FreeName(OperationId id) {
     const std::string& name = network_.operation(id).name;
     std::string free = name;
@@ -443,6 +453,7 @@ std::vector<ObservedRegion> RegionsOf(const Network& network,
 
 LayoutTable LayoutsOf(const Network& network, const LowerOptions& options,
                       const std::vector<ObservedRegion>& regions) {
+  // Observed values are shown as the network has them.
   if (options.preference_of == nullptr || options.is_observed != nullptr) {
     return {};
   }
@@ -482,6 +493,8 @@ absl::StatusOr<LoweringPlan> LoweringPlan::Make(const Network& network,
                                                 const LowerOptions& options) {
   NODEWISE_RETURN_IF_ERROR(CheckNetwork(network));
   const std::vector<ObservedRegion> regions = RegionsOf(network, options);
+  // The tables follow from each other: layouts need the regions, nodes both,
+  // storage and kernels the nodes.
   RegionLayouts layouts{LayoutsOf(network, options, regions),
                         &options.operators};
   NODEWISE_ASSIGN_OR_RETURN(NodeTable nodes,

@@ -10,6 +10,7 @@
 namespace nodewise {
 namespace {
 
+// The names are part of the format of files (docs/formats/graph_json.md).
 constexpr std::string_view kNetworkAttribute = "nodewise.network";
 constexpr std::string_view kConstantsAttribute = "nodewise.constants";
 
@@ -21,6 +22,8 @@ absl::Status WrongList(std::string_view attribute, std::string_view expected) {
 }
 
 absl::StatusOr<Network> ReadNetwork(const std::string& text, const OpSet& ops) {
+  // A graph of a hundred equal layers has the same text a hundred times, and
+  // parsing it takes longer than all else that binding does.
   if (const auto kept = ops.memo().Find(text)) {
     return *static_cast<const Network*>(kept.get());
   }
@@ -79,6 +82,7 @@ absl::Status CheckTensor(const char* role, const NetworkValue& value,
                   ToString(value.type)));
 }
 
+// Later code takes arguments by their number.
 absl::Status CheckCounts(const KernelRequest& request, const Network& network) {
   const size_t inputs = request.arguments.size() - request.num_outputs;
   if (inputs == network.inputs().size() &&
@@ -111,6 +115,8 @@ absl::Status CheckTensors(const KernelRequest& request, Region* region) {
 
 }  // namespace
 
+// A region without the list is one of an older file, or made by hand: then all
+// of its operations count.
 std::vector<OperationId> SourceOperations(const Region& region) {
   std::vector<OperationId> found;
   for (const OperationId id : region.network.order()) {
@@ -125,6 +131,8 @@ std::vector<OperationId> SourceOperations(const Region& region) {
 
 std::string RegionText(Attributes attributes) {
   std::string text;
+  // The names of the outputs are left out: they say nothing about what is
+  // computed.
   for (const std::string_view name :
        {kNetworkAttribute, kConstantsAttribute, kCoversAttribute}) {
     const std::string* const value = FindAttribute(attributes, name);
@@ -145,6 +153,8 @@ std::vector<std::pair<std::string, std::string>> AttributesOf(
     if (!region.is_constant[i]) continue;
     constants.push_back(network.value(network.inputs()[i]).name);
   }
+  // Readers of graphs find the network's values by these without parsing the
+  // text.
   std::vector<std::string> values;
   for (const ValueId output : network.outputs()) {
     values.push_back(network.value(output).name);

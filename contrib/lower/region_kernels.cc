@@ -34,6 +34,9 @@ PlannedKernel ChooseKernel(
   choice.node = region.network.name();
   for (const auto& maker : makers) {
     auto plan = maker->Plan(region);
+    // This code alone means "ask the next one". A maker that has failed in
+    // another way may have been the right one, so that taking the next would
+    // hide a fault.
     if (absl::IsUnimplemented(plan.status())) {
       choice.refusals.push_back(
           fmt::format("{}: {}", maker->name(), MessageOf(plan.status())));
@@ -45,6 +48,7 @@ PlannedKernel ChooseKernel(
     }
     choice.kernel = maker->name();
     choice.operations = (*plan)->Operations();
+    // Most makers compute a region as a whole and have nothing to add.
     if (choice.operations.empty()) {
       for (const OperationId id : SourceOperations(region)) {
         choice.operations.push_back(
@@ -62,6 +66,8 @@ PlannedKernel ChooseKernel(
 }
 
 void KernelTable::Add(const Region& region, PlannedKernel kernel) {
+  // The first plan counts among equal regions: makers decide by the region
+  // alone.
   by_region_.emplace(KeyOf(region, RegionText(AttributesOf(region))),
                      rows_.size());
   rows_.push_back(std::move(kernel));
@@ -105,6 +111,8 @@ class LoweredLibrary::Choices {
     const RegionKernel* kernel = nullptr;  // Null: it has ended.
   };
 
+  // A kernel may know only after a run why it leaves an operation to the
+  // reference.
   static void Update(Known* known) {
     if (known->kernel == nullptr) return;
     auto operations = known->kernel->Operations();
@@ -149,6 +157,8 @@ class LoweredLibrary::BoundKernel {
       NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, arg.AsTensor());
       DLTensor own = *tensor;
       const DLDataType known = dtypes_[static_cast<size_t>(i)];
+      // Kernels compare types by their numbers, of which some have changed in
+      // TVM.
       if (IsSameType(own.dtype, known)) own.dtype = known;
       // A borrowed tensor does not own its memory: no kernel writes over an
       // input.
@@ -178,6 +188,8 @@ LoweredLibrary::LoweredLibrary(
       table_(std::move(table)),
       choices_(std::make_shared<Choices>()) {}
 
+// Functions are made for the node that asks, so there is none to be had by
+// name.
 absl::StatusOr<PackedFunc> LoweredLibrary::Find(std::string_view) {
   return PackedFunc();
 }
@@ -196,6 +208,8 @@ absl::StatusOr<PackedFunc> LoweredLibrary::Bind(const KernelRequest& request) {
 absl::StatusOr<std::unique_ptr<RegionKernel>> LoweredLibrary::Make(
     const KernelRequest& request, const Region& region,
     KernelChoice* choice) const {
+  // A node that was edited since, or comes from a file, has no row, and its
+  // makers are asked now.
   const PlannedKernel* const row =
       table_ == nullptr ? nullptr
                         : table_->Find(region, RegionText(request.attrs));

@@ -54,6 +54,7 @@ class LayoutChooser {
   }
 
  private:
+  // For operations that make nothing, which are in no region.
   static constexpr size_t kNone = ~size_t{0};
 
   void FindTensors(const std::vector<OperationId>& region, size_t r) {
@@ -70,6 +71,7 @@ class LayoutChooser {
         }
       }
     }
+    // Only the last operation makes what can be read outside.
     for (const ValueId output : network_.operation(region.back()).outputs) {
       if (output != kNoValue && HasLayouts(network_.value(output).type)) {
         tensors_[r].push_back(output);
@@ -77,6 +79,8 @@ class LayoutChooser {
     }
   }
 
+  // Inputs and outputs of the network lie as its user sees them, so they cannot
+  // change.
   bool IsBetweenRegions(const NetworkValue& value) const {
     const auto outputs = network_.outputs();
     if (value.kind != NetworkValue::Kind::kOutput || !HasLayouts(value.type) ||

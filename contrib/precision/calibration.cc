@@ -15,6 +15,7 @@ using Histograms = std::map<std::string, RangeHistogram>;
 
 void AddTensor(const std::string& name, const NDArray& tensor,
                Histograms* histograms) {
+  // Only float32 becomes int8; shapes and indices stay what they are.
   if (!tensor.defined() || !(tensor.dtype() == kFloat32)) return;
   const size_t count = tensor.bytes() / sizeof(float);
   (*histograms)[name].Add({tensor.As<float>(), count});
@@ -32,6 +33,7 @@ absl::Status AddSample(const Network& network, const Interpreter& interpreter,
     return false;
   };
   NODEWISE_RETURN_IF_ERROR(interpreter.Run(sample, options).status());
+  // Behind the run, which has checked that the sample fits the network.
   for (size_t i = 0; i < sample.size(); ++i) {
     AddTensor(network.value(network.inputs()[i]).name, sample[i], histograms);
   }
@@ -58,17 +60,21 @@ void RangeHistogram::Widen() {
 
 void RangeHistogram::Add(absl::Span<const float> numbers) {
   for (const float number : numbers) {
+    // An infinity would take the whole range for itself.
     if (!std::isfinite(number)) continue;
     const double x = number;
     low_ = count_ == 0 ? x : std::min(low_, x);
     high_ = count_ == 0 ? x : std::max(high_, x);
     ++count_;
+    // Zeros have no place on either side of the middle, and a network with Relu
+    // makes mostly zeros.
     if (x == 0) {
       ++zeros_;
       continue;
     }
     if (limit_ == 0) {
       bins_.assign(kBins, 0);
+      // A power of two, so that doubling it keeps the borders of bins exact.
       limit_ = std::exp2(std::ceil(std::log2(std::fabs(x))));
     }
     while (std::fabs(x) > limit_) Widen();
@@ -89,6 +95,7 @@ double RangeHistogram::Quantile(double share) const {
     }
     const auto here = static_cast<double>(bins_[static_cast<size_t>(i)]);
     if (here > 0 && seen + here >= wanted) {
+      // Within a bin, numbers count as spread evenly.
       return -limit_ + width * (i + (wanted - seen) / here);
     }
     seen += here;
@@ -97,6 +104,7 @@ double RangeHistogram::Quantile(double share) const {
 }
 
 ValueRange RangeHistogram::Percentile(double percent) const {
+  // Both ends are cut off by the same share.
   const double cut = (1 - percent / 100) / 2;
   if (cut <= 0) return MinMax();
   return {std::clamp(Quantile(cut), low_, high_),
@@ -112,6 +120,7 @@ absl::StatusOr<CalibrationMethod> ParseCalibrationMethod(
   if (text.starts_with("percentile=")) {
     const char* const begin = text.data() + kPercentile.size() + 1;
     const char* const end = text.data() + text.size();
+    // Unlike strtod(), it does not depend on the locale.
     const auto [stop, error] = std::from_chars(begin, end, percent);
     if (error == std::errc() && stop == end && percent > 0 && percent <= 100) {
       return CalibrationMethod{percent};

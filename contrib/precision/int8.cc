@@ -31,7 +31,9 @@ bool ReadsFactorThatMustNotBecomeZero(const Operation& operation) {
          attrs.As<ops::Pow1>() != nullptr;
 }
 
-// Fails if there is no scale for the value.
+// Fails if there is no scale for the value. It is asked about everything that
+// would be quantised, so that making the network cannot fail for want of a
+// scale.
 absl::Status CheckScalable(const Network& network, ValueId id,
                            const Calibration& calibration) {
   const NetworkValue& value = network.value(id);
@@ -121,6 +123,9 @@ OperationId ActivationBehind(const Network& network,
 // Scales by axis came with this opset of ONNX.
 constexpr int kFirstOpsetWithAxes = 13;
 
+// Integers are made where they are first read and shared by all readers; values
+// keep their float form as well where something reads it. NetworkCopy::Finish()
+// removes the forms that nothing needs in the end.
 class Int8Maker {
  public:
   Int8Maker(const PrecisionPlan& plan, const PrecisionOptions& options,
@@ -154,6 +159,8 @@ class Int8Maker {
     if (step != nullptr) {
       NODEWISE_RETURN_IF_ERROR(LowerInputs(operation, *step, &inputs));
     }
+    // A value that was lowered is quantised at once, so that all of its readers
+    // get the same numbers.
     const bool quantize = step != nullptr && !step->keeps_result;
     std::vector<std::string> suffixes;
     for (const ValueId old : operation.outputs) {
@@ -250,8 +257,10 @@ class Int8Maker {
 
   absl::StatusOr<Weights> WeightsOf(ValueId old, std::optional<int> axis,
                                     int most) {
+    // Below that opset one scale has to do for all channels.
     const bool has_axes = copy_.made().opset() >= kFirstOpsetWithAxes;
     if (!has_axes) axis = std::nullopt;
+    // A constant may be read by two products that want other axes.
     const auto key = std::tuple(old, axis.value_or(-1), most);
     const auto found = weights_.find(key);
     if (found != weights_.end()) return found->second;
@@ -285,6 +294,9 @@ class Int8Maker {
     const NetworkValue& bias = copy_.old().value(operation.inputs[2]);
     const NetworkValue& x = copy_.old().value(operation.inputs[0]);
     const bool is_constant = bias.kind == NetworkValue::Kind::kConstant;
+    // Kernels add such a bias to the sums of products before anything is
+    // scaled. Its step is that of the product, so both scales must be known
+    // now.
     std::optional<StepBias> made;
     if (form.has_step_bias && is_constant && w.has_value() &&
         x.kind != NetworkValue::Kind::kConstant) {
@@ -326,10 +338,14 @@ std::optional<ProductForm> ProductFormOf(const Network& network,
   }
   if (attrs.As<ops::MatMul>() != nullptr) {
     const TensorType& w = network.value(operation.inputs[1]).type;
+    // The last side of a matrix is the channel of the result; batches of
+    // matrices have one scale for all.
     const bool is_matrix = w.has_rank() && w.rank() == 2;
     return ProductForm{is_matrix ? std::optional<int>(1) : std::nullopt};
   }
   if (const auto* const gemm = attrs.As<ops::Gemm>()) {
+    // With other factors the bias is not simply added, so it cannot be in steps
+    // of the product.
     return ProductForm{gemm->transB ? 0 : 1,
                        gemm->alpha == 1 && gemm->beta == 1};
   }
@@ -350,6 +366,8 @@ void PlanInt8(const Network& network, const Calibration& calibration,
     const OperationId behind = ActivationBehind(network, operation);
     const auto activation = plan->steps.find(behind);
     if (behind == kNoOperation || activation == plan->steps.end()) continue;
+    // The merged product writes its integers behind the activation, so nothing
+    // is quantised between the two.
     step.keeps_result = true;
     activation->second.inputs[0] = false;
   }

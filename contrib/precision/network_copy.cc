@@ -10,6 +10,7 @@
 namespace nodewise {
 
 NetworkCopy::NetworkCopy(const Network& old) : old_(&old) {
+  // Names of values that have not been made yet must not be taken by new ones.
   for (const auto& value : old.data().values) {
     if (value.has_value()) names_.insert(value->name);
   }
@@ -28,6 +29,7 @@ absl::StatusOr<NetworkCopy> NetworkCopy::Begin(const Network& old, int opset) {
   if (opset != 0) {
     NODEWISE_RETURN_IF_ERROR(copy.made_.SetOpset("", opset));
   }
+  // From now on each operation is checked against the target when it is added.
   NODEWISE_RETURN_IF_ERROR(copy.made_.SetTarget(old.target()));
   for (const ValueId id : old.inputs()) {
     const NetworkValue& input = old.value(id);
@@ -43,6 +45,9 @@ absl::StatusOr<ValueId> NetworkCopy::Of(ValueId old) {
   const auto found = stands_for_.find(old);
   if (found != stands_for_.end()) return found->second;
   const NetworkValue& value = old_->value(old);
+  // Operations are copied in their order, so all else has been set by now.
+  // Constants are copied when they are first read: those that no one reads any
+  // more are left behind.
   NODEWISE_CHECK(value.kind == NetworkValue::Kind::kConstant);
   NODEWISE_ASSIGN_OR_RETURN(const ValueId made,
                             made_.AddConstant(value.name, value.data));
@@ -77,6 +82,8 @@ absl::StatusOr<std::vector<ValueId>> NetworkCopy::AddAs(
 }
 
 absl::StatusOr<const OperatorDef*> NetworkCopy::RowOf(const void* type) const {
+  // The class belongs to one version of the operator; the network may be in an
+  // opset that has another.
   const OperatorDef* const newest = AllOperators().FindType(type);
   const int opset = made_.opset(newest->domain);
   const OperatorDef* const held =
@@ -135,6 +142,7 @@ namespace {
 // MergeQuantization takes no scales beyond these.
 constexpr double kLeastScale = 0x1p-60;
 constexpr double kLargestScale = 0x1p60;
+// The largest number of a uint8.
 constexpr double kMostBytes = 255;
 constexpr double kLargestInt32 = 0x1p31 - 1;
 
@@ -150,6 +158,7 @@ struct Stride {
   size_t IndexOf(size_t element) const { return element / inner % count; }
 };
 
+// Without an axis all elements share index 0.
 Stride StrideOf(const NDArray& tensor, std::optional<int> axis) {
   const auto shape = tensor.shape();
   if (!axis.has_value()) return {1, std::max<size_t>(1, CountOf(tensor))};
@@ -188,6 +197,8 @@ absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,
   const double most_steps = most;
   const auto numbers = FloatsIn(floats);
   const Stride stride = StrideOf(floats, axis);
+  // The largest magnitude of a channel decides its step, so that no weight is
+  // cut off.
   std::vector<double> largest(stride.count, 0);
   for (size_t i = 0; i < numbers.size(); ++i) {
     double& so_far = largest[stride.IndexOf(i)];
@@ -209,6 +220,8 @@ absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,
   }
   auto* const integers = made.integers.As<int8_t>();
   for (size_t i = 0; i < numbers.size(); ++i) {
+    // By the scale as float32 has it, since that is the one by which it is
+    // multiplied again.
     const double steps = numbers[i] / double{scales[stride.IndexOf(i)]};
     integers[i] = static_cast<int8_t>(
         std::clamp(std::nearbyint(steps), -most_steps, most_steps));
@@ -217,9 +230,11 @@ absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,
 }
 
 std::optional<ByteScale> ByteScaleOf(const ValueRange& range) {
+  // A 0 that is exact keeps padding and what Relu cuts off exact.
   const double low = std::min(range.low, 0.0);
   const double high = std::max(range.high, 0.0);
   ByteScale made;
+  // All numbers are 0, for which every scale is right.
   if (low == high) return made;
   const double step = (high - low) / kMostBytes;
   if (!(step <= kLargestScale)) return std::nullopt;
@@ -234,6 +249,7 @@ absl::StatusOr<std::optional<StepBias>> QuantizeBias(const NDArray& floats,
                                                      const NDArray& w_scales) {
   const auto numbers = FloatsIn(floats);
   const auto scales = FloatsIn(w_scales);
+  // A bias of another rank is spread over other sides than the channels.
   const bool fits = floats.shape().size() == 1 &&
                     (scales.size() == 1 || scales.size() == numbers.size());
   if (!fits) return std::nullopt;
@@ -249,6 +265,7 @@ absl::StatusOr<std::optional<StepBias>> QuantizeBias(const NDArray& floats,
   for (size_t i = 0; i < numbers.size(); ++i) {
     const double step = made.scales.As<float>()[scales.size() == 1 ? 0 : i];
     const double steps = std::nearbyint(numbers[i] / step);
+    // Written so that a NaN does not fit.
     if (!(std::fabs(steps) <= kLargestInt32)) return std::nullopt;
     made.integers.As<int32_t>()[i] = static_cast<int32_t>(steps);
   }

@@ -42,6 +42,8 @@ absl::Status CheckOutputs(DLDataType type, const Network& network,
   return absl::FailedPreconditionError("its results would stay float32");
 }
 
+// Types are inferred as if the chosen inputs were of the other type already; no
+// operation is made for it.
 absl::Status Try(DLDataType type, const std::vector<bool>& chosen,
                  const Network& network, const Operation& operation) {
   std::vector<InputInfo> infos = network.InputsOf(operation.id);
@@ -110,8 +112,11 @@ absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
   }
   const int before = network->opset();
   if (before >= row.wanted_opset) return absl::OkStatus();
+  // This succeeds where all operations mean the same in both.
   if (network->SetOpset("", row.wanted_opset).ok()) return absl::OkStatus();
   absl::Status why_not;
+  // From the top: a newer opset has operators that the lowered network is
+  // better written with.
   for (int opset = row.wanted_opset; opset >= row.least_opset && opset > before;
        --opset) {
     auto raised = InOpset(*network, opset);
@@ -121,6 +126,7 @@ absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
     }
     why_not = raised.status();
   }
+  // It is less good, and good enough.
   if (before >= row.least_opset) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "{} needs opset {}: {}", row.name, row.least_opset, MessageOf(why_not)));
@@ -136,6 +142,8 @@ std::string ReasonBeforehand(const Network& network, const Operation& operation,
   if (options.only != nullptr && !options.only(operation)) {
     return "is not among those chosen";
   }
+  // Bodies read values of the network around them, whose types would no longer
+  // be those that they were checked with.
   for (const AttrField& field : operation.def().fields) {
     if (field.is_graph) return "has a body";
   }
@@ -145,6 +153,7 @@ std::string ReasonBeforehand(const Network& network, const Operation& operation,
   for (const ValueId id : values) {
     if (id == kNoValue) continue;
     const DLDataType type = network.value(id).type.dtype;
+    // Its numbers were chosen by another tool.
     if (type == kInt8 || type == kUint8) {
       return fmt::format("reads or makes {} already", ToString(type));
     }
@@ -199,8 +208,12 @@ absl::StatusOr<std::vector<bool>> InputsThatMayBe(DLDataType type,
     all[i] = IsFloatInput(network, operation, i);
     floats += all[i] ? 1 : 0;
   }
+  // All inputs, if that is possible: each that stays float32 needs a
+  // conversion.
   absl::Status why_not = Try(type, all, network, operation);
   if (why_not.ok()) return all;
+  // Inputs that must stay as they are, such as scales and ratios, mostly come
+  // last.
   for (size_t i = count; i-- > 0 && floats > 1;) {
     if (!all[i]) continue;
     std::vector<bool> chosen = all;
@@ -223,6 +236,8 @@ void PlanOperations(
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     if (plan->reasons.contains(id)) continue;
+    // An operation without floats has nothing to lower, and reports leave it
+    // out.
     bool reads_floats = false;
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
       reads_floats |= IsFloatInput(network, operation, i);
@@ -269,6 +284,8 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
         "int8: there is no range of any value, expected those of float32 "
         "values that have finite numbers with at least one sample input");
   }
+  // All work is done on copies, so that the network is unchanged where it
+  // fails.
   Network old = network;
   NODEWISE_RETURN_IF_ERROR(RaiseOpset(row, options.clip, &old));
   PrecisionPlan plan;

@@ -86,6 +86,7 @@ absl::StatusOr<Values> Align(const OldOperation& old, NetworkCopy& copy) {
   }
   const int64_t axis = *op.axis < 0 ? *op.axis + a.rank() : *op.axis;
   const int64_t behind = a.rank() - axis - b.rank();
+  // NumPy aligns sides from the end, as the axis does here already.
   if (behind <= 0) return Replace(old, Now{}, old.inputs, copy);
   std::vector<int64_t> axes(static_cast<size_t>(behind));
   std::iota(axes.begin(), axes.end(), b.rank());
@@ -187,6 +188,7 @@ absl::StatusOr<Values> ConvertSoftmax(const OldOperation& old,
   const int64_t axis = old.As<Old>().axis;
   const ValueId x = old.inputs[0];
   const TensorType type = copy.made().value(x).type;
+  // Where one side alone is longer than 1, both rules say the same.
   const auto only = OnlySide(type, axis);
   if (only.has_value()) return Replace(old, Now{*only}, {x}, copy);
   const std::string name = copy.NameOf(old.operation.outputs[0]);
@@ -194,6 +196,7 @@ absl::StatusOr<Values> ConvertSoftmax(const OldOperation& old,
       const ValueId rows, copy.Add(ops::Flatten{axis}, {x}, name + "_in_rows"));
   NODEWISE_ASSIGN_OR_RETURN(Values made,
                             Replace(old, Now{1}, {rows}, copy, "_rows"));
+  // A shape that is known is a constant, which needs no operation in the run.
   const auto sizes = type.sizes();
   absl::StatusOr<ValueId> shape =
       sizes.has_value() ? AddIntegers(name + "_shape", *sizes, copy)
@@ -291,7 +294,8 @@ constexpr OldOperator kOldOperators[] = {
     kAligned<ops::Less1, ops::Less>,
 };
 
-// The attributes, with bodies in the opset.
+// The attributes, with bodies in the opset. Most operations have no body, and
+// their attributes are shared as they are.
 absl::StatusOr<OpAttrs> WithBodiesIn(int version, const OpAttrs& attrs) {
   const auto fields = attrs.def().fields;
   if (std::ranges::none_of(
@@ -341,6 +345,7 @@ absl::StatusOr<Network> InOpset(const Network& network, int version) {
     }
     NODEWISE_ASSIGN_OR_RETURN(const Values made, AddIn(version, old, copy));
     for (size_t i = 0; i < made.size(); ++i) {
+      // Replacements have made a value of the same name for each.
       if (made[i] != kNoValue) copy.Set(old.operation.outputs[i], made[i]);
     }
   }

@@ -25,10 +25,14 @@ struct ErrorSum {
   void Add(const NDArray& expected, const NDArray& found) {
     const std::vector<double> a = ToDoubles(expected);
     const std::vector<double> b = ToDoubles(found);
+    // Sums of squares over all samples, so that one large error counts for more
+    // than many small ones.
     for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+      // An infinity that both have would make every other difference vanish.
       if (std::isfinite(a[i])) numbers += a[i] * a[i];
       if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
       double difference = std::fabs(a[i] - b[i]);
+      // One of them is NaN, and nothing is worse than that.
       if (std::isnan(difference)) {
         difference = std::numeric_limits<double>::infinity();
       }
@@ -115,6 +119,8 @@ struct SensitivityMeter {
   }
 };
 
+// Each operation is lowered alone, so its error is not hidden by those of
+// others.
 absl::StatusOr<std::vector<Sensitivity::Operator>> Ranking(
     const SensitivityMeter& meter, const PrecisionReport& all) {
   std::vector<Sensitivity::Operator> ranking;
@@ -137,6 +143,7 @@ absl::StatusOr<std::vector<Sensitivity::Point>> Curve(
     const SensitivityMeter& meter,
     absl::Span<const Sensitivity::Operator> ranking) {
   std::vector<Sensitivity::Point> curve;
+  // The last point has all of the ranking left alone.
   for (size_t kept = 0;; kept = std::min(NextLength(kept), ranking.size())) {
     std::unordered_set<std::string> lowered;
     for (size_t i = kept; i < ranking.size(); ++i) {
@@ -156,6 +163,8 @@ absl::StatusOr<std::vector<ValueError>> MeasureErrors(
     return absl::InvalidArgumentError(
         "errors: there are no sample inputs, expected at least one");
   }
+  // Values of the lowered network have other names, by which its run shows
+  // them.
   std::map<std::string, std::string> original_of;
   for (const auto& [before, now] : report.stands_for) {
     original_of[now] = before;
@@ -178,6 +187,8 @@ absl::StatusOr<std::vector<ValueError>> MeasureErrors(
                 const auto result = expected.find(before->second);
                 if (result == expected.end()) return;
                 sums[before->second].Add(result->second, tensor);
+                // Each counts once, and tensors are let go as early as
+                // possible.
                 expected.erase(result);
               }));
   }
@@ -210,6 +221,7 @@ void Sensitivity::Suggest() {
   const auto count = static_cast<double>(curve.back().kept);
   suggested = 0;
   suggested_error = ErrorWith(0);
+  // Nothing is lost, so nothing need be kept.
   if (all == 0 || count == 0) return;
   const auto cost = [&](const Point& point) {
     // An error that is infinite is never worth having.

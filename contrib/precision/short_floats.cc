@@ -23,6 +23,9 @@ bool NeedsClip(const Operation& operation) {
   return std::ranges::find(kSafe, operation.kind()) == std::end(kSafe);
 }
 
+// A value has up to two forms in the new network: the short one, and the one of
+// the old type. Each is made when it is first read and then shared, so that
+// there is one Cast at most in each direction.
 class ShortFloatMaker {
  public:
   ShortFloatMaker(ShortFloatForm form, const PrecisionPlan& plan,
@@ -38,6 +41,7 @@ class ShortFloatMaker {
     for (const OperationId id : old.order()) {
       NODEWISE_RETURN_IF_ERROR(AddOne(old.operation(id)));
     }
+    // Outputs keep their types.
     for (const ValueId id : old.outputs()) {
       NODEWISE_RETURN_IF_ERROR(Full(id).status());
     }
@@ -74,6 +78,7 @@ class ShortFloatMaker {
       const ValueId old = operation.outputs[i];
       if (old == kNoValue) continue;
       const NetworkValue& value = copy_.made().value(made[i]);
+      // Some operators make float32 whatever they read.
       const bool is_short = value.type.dtype == type_ &&
                             copy_.old().value(old).type.dtype == kFloat32;
       if (is_short) {

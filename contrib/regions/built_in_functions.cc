@@ -143,6 +143,8 @@ class OneDnnStep {
     if (threads_ != OneDnnThreads::Count()) return false;
     for (Kept& kept : kept_) {
       const TensorChanges* const changes = kept.changes.get();
+      // An executor counts the changes of a tensor that it makes itself, but
+      // cannot see code that writes into its memory.
       const bool is_known = changes != nullptr && !changes->may_be_unseen();
       if (is_known && changes->count == kept.count) continue;
       if (kept.hash != HashOf(inputs[kept.place])) return false;
@@ -160,6 +162,8 @@ class OneDnnStep {
   absl::Status RunWide(absl::Span<const NDArray> inputs,
                        const NDArray& output) {
     std::vector<NDArray> read(inputs.begin(), inputs.end());
+    // The kernel has these already, so that they need not be converted in each
+    // run.
     for (size_t i = 0; i < read.size(); ++i) {
       if (planned_.inputs[i].is_kept) read[i] = NDArray();
     }
@@ -208,11 +212,15 @@ class OneDnnStep {
         NODEWISE_ASSIGN_OR_RETURN(input.constant, given.CopyToHost());
       }
     }
+    // The call has the constants for as long as the kernel is made; holding
+    // them longer would keep a second copy of all weights.
     auto made = MakeKernel(inputs);
     for (const Kept& kept : kept_) {
       if (kept.place >= planned_.inputs.size()) continue;
       InputOf(&planned_.call, kept.place).constant = NDArray();
     }
+    // A refusal is an answer for these constants, and the step is computed by
+    // its definitions from now on. Any other error ends the run.
     if (!made.ok() && !absl::IsUnimplemented(made.status()))
       return made.status();
     threads_ = OneDnnThreads::Count();
@@ -260,6 +268,8 @@ class OneDnnRegionKernel : public RegionKernel {
         lasting_(region.network.data().values.size()),
         outputs_of_(lasting_.size()) {
     for (PlannedStep& step : planned) {
+      // As long as all steps are plain, any of them can be computed by its
+      // definition and the others stay as they are.
       is_plain_ = is_plain_ && step.is_plain();
       steps_.push_back(std::make_unique<OneDnnStep>(region_, std::move(step)));
     }
@@ -277,6 +287,7 @@ class OneDnnRegionKernel : public RegionKernel {
                    absl::Span<const NDArray> outputs) override {
     if (!has_results_) NODEWISE_RETURN_IF_ERROR(MakeResults());
     const absl::Status status = RunSteps(inputs, outputs);
+    // Also behind an error: the next node may need the memory.
     if (LittleMemory::IsWanted()) Forget();
     return status;
   }
@@ -328,6 +339,8 @@ class OneDnnRegionKernel : public RegionKernel {
 
   absl::Status RunSteps(absl::Span<const NDArray> inputs,
                         absl::Span<const NDArray> outputs) {
+    // Outputs are where their values are from the start, so that calls write
+    // into them without a copy.
     Values values = ValuesAtFirst(inputs, outputs);
     for (const auto& step : steps_) {
       NODEWISE_ASSIGN_OR_RETURN(const bool is_done,
@@ -415,6 +428,7 @@ class OneDnnRegionKernel : public RegionKernel {
         (*values)[Index(value)] = made.outputs[i];
         continue;
       }
+      // A value may be an output several times over.
       for (const size_t output : outputs_of_[Index(value)]) {
         NODEWISE_RETURN_IF_ERROR(StoreRegionOutput(
             region_, output, made.outputs[i], outputs[output]));
@@ -428,6 +442,7 @@ class OneDnnRegionKernel : public RegionKernel {
                           absl::Span<const NDArray> outputs) const {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const NDArray& value = values[Index(network().outputs()[i])];
+      // It was made in place.
       if (value.data() == outputs[i].data()) continue;
       NODEWISE_RETURN_IF_ERROR(
           StoreRegionOutput(region_, i, value, outputs[i]));
@@ -495,6 +510,7 @@ class OneDnnMaker : public KernelMaker {
 };
 
 // Those whose kernels add up or compare over all channels at a time.
+// Elementwise operations gain nothing by an order of their own, but take any.
 bool Gains(const OpAttrs& op) {
   return op.As<ops::Conv>() != nullptr ||
          op.As<ops::ConvTranspose>() != nullptr ||
@@ -548,6 +564,8 @@ std::shared_ptr<const KernelMaker> OneDnnKernels() {
 
 LayoutPreference OneDnnLayoutOf(const Network& network, OperationId id) {
   const Operation& operation = network.operation(id);
+  // oneDNN makes first outputs alone, so such an operation is left to its
+  // definition, which knows no layouts.
   if (!HasOneOutput(operation)) return LayoutPreference::kPlain;
   const OneDnnCall call = CallOf(network, operation);
   const bool is_any =
@@ -558,6 +576,8 @@ LayoutPreference OneDnnLayoutOf(const Network& network, OperationId id) {
     return LayoutPreference::kAny;
   }
   const Support support = OneDnnSupports(call);
+  // A kernel that is slow in this order would cost more than the Transposes
+  // that it saves.
   if (!support.can || !support.penalties.empty()) {
     return LayoutPreference::kPlain;
   }
@@ -568,6 +588,8 @@ LayoutPreference OneDnnLayoutOf(const Network& network, OperationId id) {
 std::vector<std::shared_ptr<const KernelMaker>> KernelMakersOf(
     Backend backend) {
   std::vector<std::shared_ptr<const KernelMaker>> makers;
+  // The order is that of preference: the reference refuses nothing, so all
+  // behind it would never be asked.
   if (backend == Backend::kFastest) makers.push_back(OneDnnKernels());
   makers.push_back(ReferenceKernels());
   return makers;
@@ -581,6 +603,8 @@ Ref<LoweredLibrary> BuiltInFunctions(const OpSet& ops, Backend backend,
 
 LowerOptions LoweringFor(const OpSet& ops, Backend backend) {
   LowerOptions options;
+  // The reference is as slow in every layout, and reads networks more easily as
+  // they are written.
   if (backend != Backend::kFastest) return options;
   options.preference_of = &OneDnnLayoutOf;
   options.operators = ops;

@@ -142,6 +142,8 @@ Formula GeluOf(Part::Kind function) {
   }
   const double factor = std::sqrt(2 * std::numbers::inv_pi);
   gelu.argument.of[1] = factor;
+  // The constant of the approximation as its authors have published it; ONNX
+  // has the same one.
   gelu.argument.of[3] = factor * 0.044715;
   return gelu;
 }
@@ -223,6 +225,8 @@ class GeluFinder {
           !ComputesFrom(known, operation)) {
         continue;
       }
+      // The first operation that completes a Gelu ends the search: a longer
+      // pattern would contain it.
       known.insert(operation.outputs[0]);
       GeluPattern pattern = PatternOf(operation);
       if (HasForm(&pattern) && IsClosed(pattern)) return pattern;
@@ -278,11 +282,16 @@ class GeluFinder {
   static bool HasForm(GeluPattern* pattern) {
     std::vector<double> any;
     for (size_t i = 0; i < pattern->numbers_.size(); ++i) {
+      // No sum or product of a few of these is
+      // 0 or 1 by chance, so that a factor which ought to be there does not
+      // vanish.
       any.push_back(0.6180339887 + 0.2360679775 * static_cast<double>(i));
     }
     for (const Part& part : pattern->parts_) {
       if (part.kind != Part::Kind::kPow) continue;
       const Part& exponent = pattern->parts_[part.right];
+      // A power is a polynomial for whole exponents alone, and a Gelu has none
+      // but the cube.
       if (exponent.kind == Part::Kind::kNumber) any[exponent.left] = 3;
     }
     const auto formula = FormulaMaker().Make(pattern->parts_, any);
@@ -295,7 +304,8 @@ class GeluFinder {
     return true;
   }
 
-  // Whether nothing but its result is needed elsewhere.
+  // Whether nothing but its result is needed elsewhere. The operations inside
+  // are not computed any more, so nothing else may read what they make.
   bool IsClosed(GeluPattern& pattern) const {
     const auto& inside = pattern.operations_;
     const auto outputs = network_.outputs();

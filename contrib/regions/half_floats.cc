@@ -23,6 +23,8 @@ bool CanConvert() {
   return can;
 }
 
+// Compiled for a CPU that this machine need not have, and called only where it
+// has it. Results are the same as those of the loops behind, which do the rest.
 __attribute__((target("avx,f16c"))) int64_t WidenFast(const uint16_t* from,
                                                       int64_t n, float* to) {
   int64_t i = 0;
@@ -62,6 +64,8 @@ void NarrowToBfloats(const float* from, int64_t n, uint16_t* to) {
     const uint32_t bits = std::bit_cast<uint32_t>(from[i]);
     const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
     const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    // A NaN would be rounded to infinity if its upper bits were zeros, so one
+    // of them is set.
     to[i] = static_cast<uint16_t>(is_nan ? (bits >> 16 | 0x40) : rounded);
   }
 }
@@ -75,6 +79,8 @@ int64_t CountIn(const NDArray& half) {
 // add up to more than the model's tensors take, which share theirs.
 absl::StatusOr<NDArray> WideLike(const NDArray& half, size_t place) {
   thread_local std::vector<NDArray> blocks;
+  // Place 0 is the output's and the inputs follow, so that tensors of one call
+  // never share a block.
   if (place >= blocks.size()) blocks.resize(place + 1);
   const auto bytes = CountIn(half) * static_cast<int64_t>(sizeof(float));
   NDArray& block = blocks[place];
@@ -111,10 +117,13 @@ void Narrow(const NDArray& wide, const NDArray& half) {
 }
 
 bool HasNaN(const NDArray& half) {
+  // All bits of the exponent are set in an infinity, and a NaN is any number
+  // above it, the sign aside.
   const uint16_t infinity = half.dtype() == kBfloat16 ? 0x7F80 : 0x7C00;
   const auto* const data = half.As<const uint16_t>();
   const int64_t n = CountIn(half);
   uint16_t any = 0;
+  // Without an early end the compiler looks at many at once.
   for (int64_t i = 0; i < n; ++i) any |= (data[i] & 0x7FFF) > infinity ? 1 : 0;
   return any != 0;
 }

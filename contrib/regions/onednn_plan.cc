@@ -37,6 +37,8 @@ namespace {
 // The layouts between which a Transpose moves its tensor.
 enum class Direction { kToLast, kToFirst, kOther };
 
+// Lowering has written these Transposes into the region to say how tensors lie
+// outside. Below three sides there is nothing to move.
 Direction DirectionOf(const Operation& operation) {
   const auto* const op = operation.attrs.As<ops::Transpose>();
   if (op == nullptr || op->perm.size() < 3) return Direction::kOther;
@@ -83,6 +85,8 @@ absl::StatusOr<NDArray> Placeholder(const TensorType& type) {
   }
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
                             TensorBytes(*sizes, type.dtype));
+  // calloc() hands out pages that are not there until they are touched, so the
+  // plan of a large model takes no memory for its weights.
   const std::shared_ptr<void> memory(std::calloc(bytes + 1, 1), &std::free);
   if (memory == nullptr) {
     return absl::ResourceExhaustedError("there is no memory for a constant");
@@ -119,12 +123,17 @@ class StepPlanner {
       types_[Index(network_.outputs()[i])] = region.outputs[i];
     }
     for (size_t i = 0; i < types_.size(); ++i) {
+      // oneDNN has no half types below AVX-512, so that calls are planned in
+      // float32 on every machine alike, and are converted around.
       if (!IsHalfFloat(types_[i].dtype)) continue;
       float_types_[i] = types_[i].dtype;
       types_[i].dtype = kFloat32;
     }
   }
 
+  // Greedy: an operation that no step has yet begins one, which takes in what
+  // follows for as long as oneDNN can fuse it. A longer step saves a pass over
+  // memory and never costs one, so there is nothing to weigh.
   absl::StatusOr<std::vector<PlannedStep>> Plan() {
     std::vector<PlannedStep> steps;
     for (const OperationId id : network_.order()) {
@@ -137,6 +146,8 @@ class StepPlanner {
       if (step.is_call()) {
         while (Extend(&step)) {
         }
+        // A body is run by an interpreter, which a single step does not have;
+        // the reference computes such a region as a whole.
       } else if (HasBody(operation)) {
         return absl::UnimplementedError(
             fmt::format("{}: has a network inside, which needs an interpreter",
@@ -204,6 +215,7 @@ class StepPlanner {
         continue;
       }
       const DLDataType type = float_types_[Index(value)];
+      // One conversion goes around the whole call.
       if (found.has_value() && !(*found == type)) return std::nullopt;
       found = type;
     }
@@ -249,6 +261,7 @@ class StepPlanner {
   const Operation* OnlyReader(ValueId value) const {
     const auto& uses = network_.value(value).uses;
     const auto outputs = network_.outputs();
+    // A barrier waits for the operation itself, which would be gone as such.
     if (uses.size() != 1 || uses[0].slot == kBarrierSlot ||
         std::ranges::find(outputs, value) != outputs.end()) {
       return nullptr;
@@ -276,6 +289,8 @@ class StepPlanner {
   static bool Accept(PlannedStep longer, PlannedStep* step) {
     const Support support = OneDnnSupports(longer.call);
     if (!support.can) return false;
+    // A fused operation must not make a fast call slow; by itself it would cost
+    // less.
     if (!support.penalties.empty() && step->penalty.empty()) return false;
     *step = std::move(longer);
     return true;
@@ -291,6 +306,7 @@ class StepPlanner {
       if (is_taken_[Index(id)]) return std::nullopt;
     }
     const size_t made = Index(ResultOf(*gelu));
+    // The one call reads and makes tensors of one type.
     if (!(types_[Index(value)] == types_[made]) ||
         !(float_types_[Index(value)] == float_types_[made])) {
       return std::nullopt;
@@ -368,6 +384,7 @@ class StepPlanner {
 
   absl::Status Append(const Operation& operation, ValueId result,
                       PlannedStep* step) const {
+    // oneDNN fuses an operation with the result as its first operand.
     std::vector<ValueId> others = operation.inputs;
     const bool may_swap = others.size() == 2 && IsOneOf(kCommuting, operation);
     if (may_swap && others[1] == result) std::swap(others[0], others[1]);
@@ -430,6 +447,8 @@ std::optional<LayoutMap> ChannelsLastIn(const Region& region) {
   for (size_t i = 0; i < network.inputs().size(); ++i) {
     is_weight[Index(network.inputs()[i])] = region.is_constant[i];
   }
+  // The value in the usual order lives in the memory of the one with its
+  // channels last; it is never stored by itself.
   const auto join = [&](ValueId first, ValueId last, OperationId transpose) {
     map.layout[Index(first)] = TensorLayout::kChannelsLast;
     map.home[Index(first)] = last;
@@ -451,6 +470,7 @@ std::optional<LayoutMap> ChannelsLastIn(const Region& region) {
       join(from, to, id);
     }
   }
+  // Then all values are plain outside, and the plain map says the same in less.
   if (!is_any) return std::nullopt;
   for (const auto& value : network.data().values) {
     if (!value.has_value() || !is_free[Index(value->id)]) continue;
@@ -463,6 +483,8 @@ std::optional<LayoutMap> ChannelsLastIn(const Region& region) {
 absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region) {
   const auto layouts = ChannelsLastIn(region);
   if (layouts.has_value()) {
+    // With other layouts inside, a step that is not a call would read tensors
+    // in an order that definitions do not know, so all must be calls.
     auto steps = StepPlanner(region, *layouts).Plan();
     const auto is_call = [](const PlannedStep& step) { return step.is_call(); };
     if (steps.ok() && std::ranges::all_of(*steps, is_call)) {
@@ -471,6 +493,8 @@ absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region) {
   }
   NODEWISE_ASSIGN_OR_RETURN(std::vector<PlannedStep> steps,
                             StepPlanner(region, PlainIn(region)).Plan());
+  // One call is enough: a region without any is as well left to the reference,
+  // which then need not copy.
   std::string reasons;
   for (const PlannedStep& step : steps) {
     if (step.is_call()) return steps;

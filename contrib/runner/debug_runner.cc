@@ -22,11 +22,14 @@
 namespace nodewise {
 namespace {
 
-// The time limit of one whole plain run.
+// The time limit of one whole plain run. An hour is meant to
+// be more than any network takes; a library that has shown faults may hang in
+// this run, too.
 constexpr int64_t kPlainRunLimitMs = 3'600'000;
 
-// Has a plain executor of its own run and compared. What fails is no fault of
-// the run that was debugged, so it is said and not returned.
+// Has a plain executor of its own run and compared. A failure here is not one
+// of the run that was debugged, so the result tells it and it is not returned
+// as an error.
 OutputCheck CheckWithPlain(
     const GraphTarget& target, absl::Span<const RunInput> inputs,
     absl::FunctionRef<absl::StatusOr<OutputCheck>(GraphExecutor&)> compare) {
@@ -44,6 +47,8 @@ struct FoundPatch {
   EntryId entry;
 };
 
+// Two patches of one memory would have the later one win, and the run would not
+// be the one that was asked for.
 absl::Status RefuseBoth(const FoundPatch& patch, const FoundPatch& other) {
   if (patch.entry == other.entry) {
     return absl::InvalidArgumentError(fmt::format(
@@ -57,7 +62,8 @@ absl::Status RefuseBoth(const FoundPatch& patch, const FoundPatch& other) {
       other.patch->from));
 }
 
-// A __nop's output is its input's memory, which changes with it.
+// A __nop's output is its input's memory, which changes with it. The user is
+// told which, since a dump of the run shows the patch in all of them.
 void NoteSharing(const FoundPatch& patch, const DebugExecutor& executor,
                  std::vector<std::string>* notes) {
   const GraphIndex& index = executor.index();
@@ -104,11 +110,16 @@ class NodeWatcher : public NodeObserver {
   std::vector<NodeFloats>& found_;
 };
 
+// NDArray aligns to a power of two that is larger than what TVM promises (64
+// bytes). Memory that begins 64 bytes behind such an address is aligned as TVM
+// says and no better, so that kernels that ask for more fail here as they may
+// fail elsewhere.
 absl::StatusOr<NDArray> AllocateBarelyAligned(uint32_t, size_t bytes,
                                               DLDevice device) {
   constexpr size_t kPromised = 64;
   constexpr DLDataType kByte = {kDLUInt, 8, 1};
   static_assert(kTensorAlignment % (2 * kPromised) == 0);
+  // With this bound the sum below cannot overflow.
   if (bytes > SIZE_MAX / 2) {
     return absl::ResourceExhaustedError("there is not so much memory");
   }
@@ -136,6 +147,7 @@ class DebugRunner : public GraphRunner {
  protected:
   absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
                                        const RunOptions& options) override {
+    // Nothing remains from one run to the next, as Runner promises.
     executor_.ClearPatches();
     NODEWISE_RETURN_IF_ERROR(SetInputs(tensors));
     RunResult result;
@@ -147,6 +159,8 @@ class DebugRunner : public GraphRunner {
     executor_.AddObserver(&watcher);
     executor_.SetPutsFloatsBack(!options.leaves_floats);
     const absl::Cleanup remove = [&] { executor_.RemoveObserver(&watcher); };
+    // It counts for the whole process as long as it lives, and kernels look at
+    // it when they end a run.
     std::optional<LittleMemory> little;
     if (options.in_little_memory) little.emplace();
     const NotedRun run("");
@@ -194,6 +208,8 @@ class DebugRunner : public GraphRunner {
     TensorObserverOptions observer;
     observer.source = name();
     observer.with_node_inputs = options.with_node_inputs;
+    // The observer takes the choice by node, so that a run asks for each name
+    // once and not for each tensor.
     if (options.select) {
       for (uint32_t n = 0; n < executor_.graph().nodes.size(); ++n) {
         const std::string& key = executor_.index().KeyOf(NodeId{n});
@@ -223,6 +239,7 @@ class DebugRunner : public GraphRunner {
   absl::StatusOr<std::optional<NodeId>> RunToStop(const StopRule& rule,
                                                   RunResult* result) {
     std::optional<NodeId> until;
+    // The name is looked up before the first node runs: a run may take minutes.
     if (!rule.node.empty()) {
       const auto node = executor_.index().FindNode(rule.node);
       if (!node.ok()) return At(rule.where, node.status());
@@ -232,6 +249,8 @@ class DebugRunner : public GraphRunner {
         StopAtValues(executor_, rule.values.value_or(StopValues()));
     NODEWISE_RETURN_IF_ERROR(executor_.Restart());
     while (!executor_.AtEnd()) {
+      // Nodes are run one by one, since values are looked for behind each of
+      // them.
       const NodeId node = executor_.Position();
       NODEWISE_RETURN_IF_ERROR(executor_.RunUntil(node));
       bool made_value = false;
@@ -251,6 +270,8 @@ class DebugRunner : public GraphRunner {
     for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
       const EntryId entry = graph.EntryOf(node, o);
       const DLDataType dtype = graph.entry(entry).dtype;
+      // A type that has no numbers, such as a handle, may hold anything, so the
+      // user is told that it was not searched.
       if (HasNumbers(dtype)) continue;
       result->unread.push_back({executor_.index().KeyOf(entry), dtype});
     }

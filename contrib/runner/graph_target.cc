@@ -73,6 +73,8 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Load(
     if (!given.empty()) artefact = LoadArtefact(files, given);
   }
   NODEWISE_RETURN_IF_ERROR(artefact.status());
+  // Without a library the nodes are regions, whose kernels never write to their
+  // inputs, so that all executors can read one copy of the parameters.
   const bool is_ours = files.library.empty();
   if (is_ours && !files.params.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(artefact->params,
@@ -106,6 +108,9 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::WithArtefact(
 }
 
 absl::Status GraphTarget::Init() {
+  // Whether an input must be given follows from three places: nodes may not
+  // read it, the library may have linked it in, and the files may have it as a
+  // parameter.
   std::vector<GraphInput> inputs = InputsOf(graph());
   NODEWISE_RETURN_IF_ERROR(MarkLinked(graph(), *artefact_.library, &inputs));
   unknown_params_ = MarkParams(graph(), artefact_.params, &inputs);
@@ -120,6 +125,7 @@ absl::StatusOr<const GraphIndex*> GraphTarget::PlannedIndex() const {
   std::call_once(is_planned_, [&] {
     auto plan = PlanStorage(
         graph(), devices_.empty() ? kDLCPU : devices_.front().device_type);
+    // A failure is kept as well: every later caller gets the same answer.
     plan_status_ = plan.status();
     if (!plan.ok()) return;
     plan_ = *std::move(plan);
@@ -141,6 +147,8 @@ std::string GraphTarget::WhereParamsAre() const {
 
 absl::Status GraphTarget::SetParams(GraphExecutor* executor) const {
   const Params& params = artefact_.params;
+  // Bound parameters stay where they are and are shared by all executors of the
+  // target; loaded ones are copied into each.
   const auto set = param_use_ == ParamUse::kInPlace
                        ? executor->BindParams(params)
                        : executor->LoadParams(params);
@@ -187,6 +195,8 @@ GraphRunner::GraphRunner(std::string_view kind,
 }
 
 absl::Status GraphRunner::SetInputs(const std::vector<NDArray>& tensors) {
+  // Parameters are large, so they are set again only behind a run that has
+  // changed one.
   if (are_params_changed_) {
     NODEWISE_RETURN_IF_ERROR(target_->SetParams(executor_.get()));
     are_params_changed_ = false;

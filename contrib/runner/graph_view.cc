@@ -14,7 +14,10 @@ namespace nodewise {
 namespace {
 
 // Takes the values of a network and hands them on as those of a graph, as soon
-// as a node and all nodes before it are complete.
+// as a node and all nodes before it are complete. A runner hands values out in
+// the order of its own, in which a node with several outputs, or an unused one,
+// may come late or never. Readers of graphs rely on the order of nodes, so
+// tensors wait here until their node is next.
 class NodeSink : public TensorSink {
  public:
   NodeSink(const Lowered& lowered, const GraphIndex& index,
@@ -25,6 +28,8 @@ class NodeSink : public TensorSink {
         options_(options),
         tensors_(graph_),
         has_come_(graph_) {
+    // Lowering has noted in the nodes which values of the network their outputs
+    // are; outputs without a name are those that nothing else can see.
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       for (uint32_t o = 0; o < graph_.OutputsOf(NodeId{n}); ++o) {
         const auto name = ValueNameOf(graph_, {n, o, 0});
@@ -32,6 +37,7 @@ class NodeSink : public TensorSink {
         entries_.emplace(*name, graph_.EntryOf(NodeId{n}, o));
       }
     }
+    // Constants of the network do not come from the runner: the graph has them.
     for (const NamedTensor& param : lowered.params) {
       const auto found = entries_.find(param.name);
       if (found == entries_.end()) continue;
@@ -47,13 +53,16 @@ class NodeSink : public TensorSink {
       NODEWISE_ASSIGN_OR_RETURN(tensors_[found->second], item.Keep());
     }
     has_come_[found->second] = true;
+    // One value may complete a node for which several others have waited.
     while (next_ < graph_.nodes.size() && IsComplete(NodeId{next_})) {
       NODEWISE_RETURN_IF_ERROR(HandNext());
     }
     return absl::OkStatus();
   }
 
-  // Hands on what waited for something that never came.
+  // Hands on what waited for something that never came. The run has ended well
+  // by then, so what has not come was not handed out; the nodes are shown with
+  // a reason in its place.
   absl::Status Finish() {
     while (next_ < graph_.nodes.size()) NODEWISE_RETURN_IF_ERROR(HandNext());
     return absl::OkStatus();
@@ -139,6 +148,9 @@ class GraphView : public Runner {
     return runner_->outputs();
   }
   bool Can(Capability capability) const override {
+    // A stop names a node of the graph, which need not be an operation of the
+    // network: several may be fused in it. The tensors that nodes read are
+    // known here without help of the runner, from those that others have made.
     if (capability == Capability::kSteps) return false;
     return capability == Capability::kNodeInputs || runner_->Can(capability);
   }
@@ -146,6 +158,8 @@ class GraphView : public Runner {
  protected:
   absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
                                        const RunOptions& options) override {
+    // `select` names nodes, which the runner does not know, so it is applied
+    // here; everything goes through the sink.
     RunOptions inner;
     NODEWISE_ASSIGN_OR_RETURN(inner.patches, NamePatches(options.patches));
     const std::vector<NamedTensor> inputs =
@@ -157,6 +171,8 @@ class GraphView : public Runner {
     absl::StatusOr<RunResult> result = absl::UnknownError("");
     std::vector<int64_t> durations_ns;
     for (uint64_t i = 0; i < options.repeats; ++i) {
+      // Each repeat begins with a new one, since each hands out all tensors
+      // again.
       NodeSink sink(*lowered_, index_, name(), options);
       inner.sink = &sink;
       result = runner_->Run(inputs, inner);
@@ -179,6 +195,8 @@ class GraphView : public Runner {
       const auto value = ValueNameOf(
           lowered_->graph,
           {Index(index_.NodeOf(*entry)), index_.OutputOf(*entry), 0});
+      // An entry without a name is an input of the graph, which is called as
+      // the network calls it.
       if (value.has_value()) patch.entry = *value;
     }
     return patches;

@@ -23,6 +23,8 @@ namespace {
 absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
                               const std::string& path,
                               const std::vector<std::string>& names) {
+  // Writers of single tensors seldom know how the network calls them, so the
+  // only one in a file is taken under any name.
   if (tensors.size() == 1) return tensors[0].tensor;
   for (const std::string& name : names) {
     if (const NDArray* found = FindTensor(tensors, name)) return *found;
@@ -39,6 +41,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 4> kExtensions = {".npz", ".params",
                                                          ".npy", ".pb"};
+// How ONNX calls the files of its test sets: input_0.pb and so on.
 constexpr std::string_view kTestInput = "input_";
 
 bool IsTensorFile(const fs::path& path) {
@@ -57,7 +60,11 @@ size_t EndOfNumber(const std::string& text, size_t begin) {
 }
 
 // Compares numbers in names by their value. The longer of two numbers without
-// leading zeros is the larger one.
+// leading zeros is the larger one. Datasets number their files, mostly without
+// leading zeros, and a user expects sample 10 behind sample 9. All else
+// is compared by bytes. Names that differ in leading zeros alone are
+// told apart by their bytes at the end, so that the order is the same on every
+// machine.
 bool ComesBefore(const std::string& a, const std::string& b) {
   size_t i = 0;
   size_t j = 0;
@@ -82,12 +89,16 @@ struct Listed {
   std::vector<std::string> folders, tensor_files, others;
 };
 
+// Only names and kinds are looked at, since a folder may have thousands of
+// large files.
 absl::StatusOr<Listed> List(const std::string& folder) {
   Listed listed;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
     const fs::path& path = at->path();
+    // A link that leads nowhere counts as a file, whose reading will say what
+    // is wrong.
     std::error_code unknown;
     auto& to = fs::is_directory(path, unknown) ? listed.folders
                : IsTensorFile(path)            ? listed.tensor_files
@@ -124,6 +135,9 @@ std::vector<std::string> NeededInputs(const InputList& inputs) {
   return needed;
 }
 
+// Files of a test set carry the name of their input in most models. Some
+// exporters leave it out, and then the number in the file's name counts the
+// inputs that the model does not have itself.
 absl::StatusOr<InputFile> TestInput(const std::string& path, size_t number,
                                     const InputList& inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
@@ -143,6 +157,8 @@ absl::StatusOr<InputFile> TestInput(const std::string& path, size_t number,
 std::vector<std::string> NamesOf(const GraphIndex& index, EntryId entry) {
   const NodeId node = index.NodeOf(entry);
   const uint32_t output = index.OutputOf(entry);
+  // Users copy names from listings, from what a stopped run has written and
+  // from dumps; all three are accepted.
   std::vector<std::string> names = {
       index.KeyOf(entry),
       DumpKeyOf(index.graph().node(node).name, node, output)};
@@ -172,6 +188,8 @@ absl::StatusOr<std::vector<NamedTensor>> InputFiles::Read(
 absl::StatusOr<std::vector<NamedTensor>> InputFiles::ReadToKeep(
     const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors, Read(path));
+  // A tensor that is held once is in memory of its own. Others are views of a
+  // mapped file, which may be changed, or cut so that reading ends the process.
   for (NamedTensor& entry : tensors) {
     if (entry.tensor.is_held_once()) continue;
     NODEWISE_ASSIGN_OR_RETURN(entry.tensor, entry.tensor.CopyToHost());
@@ -225,6 +243,7 @@ void InputCollector::Give(const NamedTensor& tensor) {
 }
 
 void InputCollector::GiveOne(const InputFile& file) {
+  // Both say what the tensor is, and nothing says which of them is meant.
   if (files_.IsFrozen(file.name)) {
     return AddError(absl::InvalidArgumentError(fmt::format(
         "input {}: is given and frozen, expected one of both", file.name)));
@@ -246,6 +265,8 @@ void InputCollector::GiveOne(const InputFile& file) {
 void InputCollector::GiveAll(const std::string& path) {
   const auto tensors = files_.Read(path);
   if (!tensors.ok()) return AddError(tensors.status());
+  // Such a file is most likely not the one that was meant, and each missing
+  // input would be reported without a word of it.
   if (tensors->empty()) {
     return AddError(absl::InvalidArgumentError(
         fmt::format("{}: holds no tensor, expected inputs", path)));
@@ -265,6 +286,8 @@ void InputCollector::Set(const std::string& name, const NDArray& tensor,
         "{}: input {}: is given twice, expected once ({} has it too)", path,
         name, from)));
   }
+  // It counts as given from here on even if it does not fit: Complete() would
+  // say that it is missing, too.
   from = path;
   if (!list_.Fits(*input, tensor)) {
     return AddError(absl::InvalidArgumentError(fmt::format(
@@ -295,6 +318,7 @@ void InputCollector::Complete(std::optional<uint64_t> seed,
 
 void InputCollector::Draw(size_t input, uint64_t seed, const Hints& hints) {
   const std::string name = list_.Name(input);
+  // Reports say where an input is from, so that the run can be made again.
   inputs_[input].from = fmt::format("random, seed {}", seed);
   const auto draw = [&]() -> absl::StatusOr<NDArray> {
     const TensorType type = list_.Type(input);
@@ -303,6 +327,8 @@ void InputCollector::Draw(size_t input, uint64_t seed, const Hints& hints) {
           "is {}, expected all sizes, to draw it{}", list_.TypeText(input),
           hints.how_to_size ? hints.how_to_size(name, type) : ""));
     }
+    // The stream depends on the name and not on the place, so that the input
+    // stays as it is when others come or go.
     RandomSource source(seed, name);
     return RandomTensor(source, *type.sizes(), type.dtype);
   };
@@ -330,6 +356,8 @@ std::vector<RunInput> InputCollector::Inputs() const {
 
 absl::StatusOr<SampleFolder> ListSamples(const std::string& folder) {
   NODEWISE_ASSIGN_OR_RETURN(Listed listed, List(folder));
+  // Its files would be taken for samples of one input each, and every run would
+  // fail.
   for (const std::string& file : listed.tensor_files) {
     if (!NumberOf(file).has_value()) continue;
     return absl::InvalidArgumentError(
@@ -361,6 +389,8 @@ std::vector<std::string> TensorFilesOf(const std::string& sample) {
   for (const std::string& path : listed->tensor_files) {
     if (NumberOf(path).has_value()) files.push_back(path);
   }
+  // A test set has files of expected outputs beside those of inputs; those are
+  // no inputs.
   return files.empty() ? listed->tensor_files : files;
 }
 
@@ -394,6 +424,8 @@ absl::StatusOr<TensorPatch> ReadPatch(const GraphIndex& index,
   if (!found.ok()) return At(where, found.status());
   auto tensor = ReadOneTensor(file, NamesOf(index, *found));
   if (!tensor.ok()) return At(where, tensor.status());
+  // Files have tensors in the order of the model, while a graph may keep them
+  // with the channels last.
   auto stored = InStoredOrder(index, *found, *tensor);
   if (!stored.ok()) return At(where, At(file, stored.status()));
   return TensorPatch{entry, *std::move(stored), file, where};

@@ -50,6 +50,8 @@ struct Partner {
 using Sides = std::shared_ptr<std::vector<char>>;           // By node.
 using Partners = std::unordered_map<std::string, Partner>;  // By key.
 
+// A function that is called with more or fewer tensors than it was compiled for
+// would read past their list.
 absl::Status CheckPair(const GraphNode& node, const GraphNode& partner) {
   if (node.inputs.size() == partner.inputs.size() &&
       node.num_outputs == partner.num_outputs &&
@@ -70,7 +72,7 @@ absl::StatusOr<Partners> PairNodes(const GraphTarget& candidate,
     const NodeId node{n};
     if (!candidate.graph().IsFunction(node)) continue;
     const std::string& key = candidate.index().KeyOf(node);
-    // FindNode() takes names and numbers too, which are no pairs.
+    // FindNode() takes names and numbers too, which do not make a pair.
     const auto found = reference.index().FindNode(key);
     if (!found.ok() || reference.index().KeyOf(*found) != key ||
         !expected.IsFunction(*found)) {
@@ -106,6 +108,8 @@ class MixedLibrary : public Library {
     const auto found = partners_.find(MarkedNode(request));
     if (found == partners_.end()) return candidate_->Bind(request);
     const Partner& partner = found->second;
+    // The tensors and their layout are the candidate's; only the function and
+    // its attributes are those of the reference.
     KernelRequest other = request;
     other.function = partner.function;
     other.attrs = partner.attrs;
@@ -142,6 +146,8 @@ class StandInLibrary : public Library {
   absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
     const std::string name = NameOfNode(request);
     if (name.empty() || !replaces_(name)) return library_->Bind(request);
+    // A chosen node must not fall back to its own function in silence: a search
+    // would take the result for that of the reference.
     auto function = reference_->Bind(request);
     if (function.ok()) return function;
     return absl::UnimplementedError(
@@ -153,6 +159,7 @@ class StandInLibrary : public Library {
   std::string NameOfNode(const KernelRequest& request) const {
     const std::string marked = MarkedNode(request);
     if (!marked.empty()) return marked;
+    // A graph that was not marked says the name in the text of the region.
     const auto region = RegionOf(request, ops_);
     return region.ok() ? region->network.name() : "";
   }
@@ -168,6 +175,7 @@ class StandInLibrary : public Library {
 absl::StatusOr<MixedTarget> MixedTarget::Create(const GraphTarget& candidate,
                                                 const GraphTarget& reference) {
   NODEWISE_ASSIGN_OR_RETURN(Partners partners, PairNodes(candidate, reference));
+  // Not a vector of bool: functions read it in a run, each its own byte.
   auto sides =
       std::make_shared<std::vector<char>>(candidate.graph().nodes.size(), 0);
   const Artefact& artefact = candidate.artefact();

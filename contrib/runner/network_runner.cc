@@ -16,6 +16,8 @@
 namespace nodewise {
 namespace {
 
+// A type that is not even known by its element type has come from an operator
+// that tells nothing of its outputs.
 bool IsOpen(const Network& network, ValueId id) {
   if (id == kNoValue) return false;
   const TensorType& type = network.value(id).type;
@@ -30,6 +32,8 @@ bool MakesOpenSizes(const Network& network, const Operation& operation) {
 // What the run made of the values whose sizes are open, in their order.
 using FoundTypes = std::vector<std::pair<ValueId, TensorType>>;
 
+// The run ends behind the last operation that makes something of an open size:
+// what comes later is known without it and may be most of the work.
 absl::StatusOr<FoundTypes> TypesOfRun(const Network& network,
                                       std::vector<NDArray> inputs) {
   OperationId last = kNoOperation;
@@ -97,6 +101,8 @@ class OperationObserver {
     return absl::OkStatus();
   }
 
+  // Tensors go out before the rule is looked at, so that a sink has seen the
+  // node at which the run stops.
   absl::StatusOr<bool> Observe(const OperationRun& run) {
     if (options_.sink != nullptr) NODEWISE_RETURN_IF_ERROR(HandOutputs(run));
     if (!options_.stop.has_value()) return false;
@@ -140,6 +146,8 @@ class OperationObserver {
            run.result.outputs[output].defined();
   }
 
+  // A type without numbers is noted and passed over, since nothing can be said
+  // of its values.
   bool MadeValue(const OperationRun& run) {
     for (size_t i = 0; i < run.result.outputs.size(); ++i) {
       if (!IsMade(run, i)) continue;
@@ -210,6 +218,7 @@ class NetworkRunner : public Runner {
     interpret.with_bounds = options.with_bounds;
     NODEWISE_RETURN_IF_ERROR(
         TakePatches(options.patches, &tensors, &interpret.replaced));
+    // Without an observer the interpreter frees tensors as early as it can.
     if (options.sink != nullptr || options.stop.has_value()) {
       interpret.observe = [&](const OperationRun& run) {
         return observer.Observe(run);
@@ -217,6 +226,8 @@ class NetworkRunner : public Runner {
     }
     std::vector<NDArray> outputs;
     for (uint64_t i = 0; i < options.repeats; ++i) {
+      // A sink sees every repeat as a whole run; the time of handing out is not
+      // that of the network.
       NODEWISE_RETURN_IF_ERROR(observer.HandInputs(tensors));
       const int64_t start_ns = ClockNanoseconds();
       NODEWISE_ASSIGN_OR_RETURN(outputs, interpreter_.Run(tensors, interpret));
@@ -244,6 +255,8 @@ class NetworkRunner : public Runner {
       if (!id.ok()) return At(patch.where, id.status());
       const NetworkValue& value = network_->value(*id);
       NODEWISE_RETURN_IF_ERROR(At(patch.where, CheckPatch(patch, value)));
+      // The interpreter may write over a tensor that it holds alone, and the
+      // patch is the caller's.
       auto tensor = patch.tensor.CopyToHost();
       if (!tensor.ok()) return At(patch.where, tensor.status());
       if (!patched.insert(*id).second) {
@@ -271,10 +284,15 @@ class NetworkRunner : public Runner {
 };
 
 }  // namespace
+// A side with a name is bound in all inputs at once, since one name means one
+// number. A size that contradicts another is left out here: the code that
+// checks the inputs can say which file it is from.
 void BindSizes(absl::Span<const VmInputType> given, Network* network) {
   for (const VmInputType& type : given) {
     const auto id = network->FindValue(type.name);
     if (!id.ok()) continue;
+    // Asked anew for each side: a name that was bound just now may have given
+    // others of this input their sizes.
     const auto is_open = [&](size_t side) {
       const TensorType& known = network->value(*id).type;
       return network->value(*id).kind == NetworkValue::Kind::kInput &&

@@ -37,6 +37,7 @@ absl::StatusOr<Graph> GraphOfNode(const Graph& graph, NodeId id,
     alone.entries.push_back(graph.entry(entry));
     alone.entries.back().storage_id = storage_id++;
   };
+  // Nodes that it waits for are not in the new graph, and it runs alone there.
   GraphNode node = graph.node(id);
   node.control_deps.clear();
   for (uint32_t slot = 0; slot < node.inputs.size(); ++slot) {
@@ -57,7 +58,11 @@ absl::StatusOr<Graph> GraphOfNode(const Graph& graph, NodeId id,
   }
   alone.node_row_ptr.push_back(static_cast<uint32_t>(alone.entries.size()));
   alone.has_device_index = graph.has_device_index;
+  // The mark says that no library lies beside the graph; readers would look for
+  // one without it.
   if (HasBuiltInFunctions(graph)) SetBuiltInFunctions(&alone);
+  // The graph is put together by hand here, so it goes through the checks that
+  // a file would go through.
   return ReadBack(alone);
 }
 
@@ -68,6 +73,8 @@ absl::StatusOr<Graph> ReadBack(const Graph& graph) {
 absl::StatusOr<std::vector<std::string>> ChooseNodes(
     const GraphIndex& index, absl::Span<const std::string> expressions) {
   const Graph& graph = index.graph();
+  // By node and not by expression: nodes come out in the order of the graph,
+  // each once.
   std::vector<bool> is_chosen(graph.nodes.size());
   // Names come from files, and may be any bytes.
   RE2::Options options(RE2::Latin1);

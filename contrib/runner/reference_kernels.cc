@@ -13,6 +13,8 @@ namespace nodewise {
 
 absl::Status StoreRegionOutput(const Region& region, size_t i,
                                const NDArray& made, const NDArray& output) {
+  // The graph was made with the sizes of some inputs at hand. Other data may
+  // give others, as a NonZero does, and the memory at the output would not fit.
   if (!IsOfType(made, region.outputs[i])) {
     return absl::InvalidArgumentError(fmt::format(
         "output {}: makes {} of these inputs, expected {}, for which the graph "

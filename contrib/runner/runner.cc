@@ -13,6 +13,9 @@
 namespace nodewise {
 namespace {
 
+// Inputs of graphs come with a number and may share a name; then a key of name
+// and number tells them apart. Parameters are among them, though a run can do
+// without: a user may replace one.
 class GraphInputList : public InputList {
  public:
   GraphInputList(const Graph& graph, std::vector<GraphInput> inputs)
@@ -24,6 +27,8 @@ class GraphInputList : public InputList {
   }
   std::string Key(size_t input) const override {
     std::string name = Name(input);
+    // A name that finds another input, or several, cannot be the key of this
+    // one.
     const auto found = FindInput(inputs_, name);
     if (found.ok() && *found == input) return name;
     return KeyOfInput(inputs_, input);
@@ -60,6 +65,7 @@ class GraphInputList : public InputList {
   const std::vector<GraphInput> inputs_;
 };
 
+// Names of a network's inputs are unique, and its constants are not among them.
 class NetworkInputList : public InputList {
  public:
   explicit NetworkInputList(const Network& network) : network_(network) {}
@@ -97,6 +103,8 @@ class NetworkInputList : public InputList {
   const Network& network_;
 };
 
+// The order matters for the message: a tensor that is given twice need not be
+// looked at any further.
 absl::Status CheckGiven(const InputList& list, size_t input,
                         const NDArray& tensor, const NDArray& before) {
   const std::string key = list.Key(input);
@@ -108,6 +116,7 @@ absl::Status CheckGiven(const InputList& list, size_t input,
     return absl::InvalidArgumentError(
         fmt::format("input {}: is given twice, expected once", key));
   }
+  // Executors and the reference trust the type from here on.
   if (!list.Fits(input, tensor)) {
     return absl::InvalidArgumentError(fmt::format(
         "input {}: is {}, expected {}", key,
@@ -118,6 +127,8 @@ absl::Status CheckGiven(const InputList& list, size_t input,
 
 absl::Status CheckCapabilities(const Runner& runner,
                                const RunOptions& options) {
+  // Options that a runner cannot do are refused here, once for all classes, so
+  // that none of them can forget to.
   const std::pair<bool, Capability> asked[] = {
       {options.sink != nullptr, Capability::kTensors},
       {options.with_node_inputs, Capability::kNodeInputs},
@@ -134,6 +145,8 @@ absl::Status CheckCapabilities(const Runner& runner,
   return absl::OkStatus();
 }
 
+// Statuses of Abseil carry payloads under the address of a type; ours is told
+// apart by the project's name.
 constexpr char kPayload[] = "nodewise/node-failure";
 
 }  // namespace
@@ -175,6 +188,8 @@ std::string_view NameOf(Capability capability) {
   return kNames[static_cast<size_t>(capability)];
 }
 
+// For runners whose nodes run in this process: there is nothing that could go
+// on beside the caller.
 class Runner::LaterRun : public PendingRun {
  public:
   LaterRun(Runner& runner, std::vector<NDArray> tensors, RunOptions options)
@@ -199,6 +214,8 @@ absl::StatusOr<std::vector<NDArray>> Runner::Check(
     return absl::InvalidArgumentError(
         fmt::format("runner {}: found 0 repeats, expected 1 or more", name()));
   }
+  // Each repeat would end at the same place, and the times would not be those
+  // of the network.
   if (options.repeats > 1 && options.stop.has_value()) {
     return absl::InvalidArgumentError(fmt::format(
         "runner {}: found {} repeats of a run that stops early, expected one",

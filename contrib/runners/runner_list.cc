@@ -17,6 +17,8 @@
 namespace nodewise {
 namespace {
 
+// These say what each kind takes and how it is made. A new kind needs a row in
+// kKinds and nothing else: options, messages and tests read the list.
 bool IsGraph(const RunnerTarget& target) { return target.graph != nullptr; }
 bool IsNetwork(const RunnerTarget& target) { return target.network != nullptr; }
 bool IsForeign(const RunnerTarget& target) { return target.foreign != nullptr; }
@@ -32,6 +34,7 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeDebug(const RunnerTarget& target) {
   return MakeDebugRunner(target.graph);
 }
 
+// A device does not survive the fork that each of these runs begins with.
 bool IsGuardable(const RunnerTarget& target) {
   return IsGraph(target) && CanBeGuarded(*target.graph);
 }
@@ -55,6 +58,8 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeForeign(
   return MakeForeignRunner(*target.foreign);
 }
 
+// Builds without USE_PROFILER have no debug executor, on which three of them
+// rest.
 constexpr RunnerKind kKinds[] = {
     {"plain", "a compiled graph as it is deployed", &IsGraph, &MakePlain},
 #ifdef NODEWISE_USE_PROFILER
@@ -91,6 +96,7 @@ absl::StatusOr<RunnerMaker> MakerOf(std::string_view kind,
     names.emplace_back(row.name);
     if (row.name != kind) continue;
     if (!row.takes(target)) {
+      // The kind exists, so the target is what has to change.
       return absl::InvalidArgumentError(
           fmt::format("{}: is nothing that runner {} can run, expected {}",
                       target.name, kind, row.summary));
