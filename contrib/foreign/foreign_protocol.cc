@@ -299,10 +299,14 @@ absl::Status WriteInputs(absl::Span<const NamedTensor> inputs,
   return absl::OkStatus();
 }
 
-std::vector<std::string> NamesOf(absl::Span<const AskedTensor> asked) {
+absl::Status AddModel(const ForeignRequest& request, const std::string& prefix,
+                      const ForeignFolder& folder, JsonWriter* json) {
+  json->Add("model", request.model);
+  NODEWISE_RETURN_IF_ERROR(WriteInputs(request.inputs, prefix, folder, json));
   std::vector<std::string> names;
-  for (const AskedTensor& each : asked) names.push_back(each.name);
-  return names;
+  for (const AskedTensor& each : request.asked) names.push_back(each.name);
+  json->Add("outputs", names);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Finish(const ForeignFolder& folder,
@@ -464,9 +468,7 @@ absl::StatusOr<std::string> WriteRequest(const ForeignRequest& request,
                                          const ForeignFolder& folder) {
   JsonWriter json;
   json.Add("version", kVersion);
-  json.Add("model", request.model);
-  NODEWISE_RETURN_IF_ERROR(WriteInputs(request.inputs, "", folder, &json));
-  json.Add("outputs", NamesOf(request.asked));
+  NODEWISE_RETURN_IF_ERROR(AddModel(request, "", folder, &json));
   json.Add("repeats", request.repeats);
   return Finish(folder, &json);
 }
@@ -478,10 +480,8 @@ absl::StatusOr<std::string> WriteCases(absl::Span<const ForeignRequest> cases,
   json.BeginArray("cases");
   for (size_t i = 0; i < cases.size(); ++i) {
     json.BeginObject();
-    json.Add("model", cases[i].model);
-    NODEWISE_RETURN_IF_ERROR(WriteInputs(
-        cases[i].inputs, fmt::format("case_{}_", i), folder, &json));
-    json.Add("outputs", NamesOf(cases[i].asked));
+    NODEWISE_RETURN_IF_ERROR(
+        AddModel(cases[i], fmt::format("case_{}_", i), folder, &json));
     json.EndObject();
   }
   json.EndArray();

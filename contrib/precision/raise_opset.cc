@@ -99,10 +99,17 @@ absl::StatusOr<Values> Align(const OldOperation& old, NetworkCopy& copy) {
   return Replace(old, Now{}, {old.inputs[0], aligned}, copy);
 }
 
+// As one of a class that has all attributes of the older one and further ones,
+// which `now` has.
+template <typename Attributes, typename Old, typename Now>
+absl::StatusOr<Values> Extend(const OldOperation& old, Now now,
+                              NetworkCopy& copy) {
+  static_cast<Attributes&>(now) = old.As<Old>();
+  return Replace(old, now, old.inputs, copy);
+}
+
 absl::StatusOr<Values> ConvertGemm(const OldOperation& old, NetworkCopy& copy) {
-  ops::Gemm gemm;
-  static_cast<ops::GemmAttributes&>(gemm) = old.As<ops::Gemm1>();
-  return Replace(old, gemm, old.inputs, copy);
+  return Extend<ops::GemmAttributes, ops::Gemm1>(old, ops::Gemm{}, copy);
 }
 
 template <typename Old>
@@ -122,13 +129,11 @@ absl::StatusOr<Values> ConvertBatchNorm(const OldOperation& old,
       return absl::InvalidArgumentError(
           "has outputs of training that later opsets do not");
     }
-    ops::BatchNormalization norm;
-    static_cast<ops::BatchNormAttributes&>(norm) = old.As<Old>();
-    return Replace(old, norm, old.inputs, copy);
+    return Extend<ops::BatchNormAttributes, Old>(old, ops::BatchNormalization{},
+                                                 copy);
   }
-  ops::BatchNormalization9 norm;
-  static_cast<ops::BatchNormAttributes&>(norm) = old.As<Old>();
-  return Replace(old, norm, old.inputs, copy);
+  return Extend<ops::BatchNormAttributes, Old>(old, ops::BatchNormalization9{},
+                                               copy);
 }
 
 // The mask has become a tensor of truth values.
@@ -241,9 +246,8 @@ absl::StatusOr<Values> ConvertResize(const OldOperation& old,
 absl::StatusOr<Values> ConvertRoiAlign(const OldOperation& old,
                                        NetworkCopy& copy) {
   ops::RoiAlign align;
-  static_cast<ops::RoiAlignAttributes&>(align) = old.As<ops::RoiAlign10>();
   align.coordinate_transformation_mode = ops::RoiPixels::kOutputHalf;
-  return Replace(old, align, old.inputs, copy);
+  return Extend<ops::RoiAlignAttributes, ops::RoiAlign10>(old, align, copy);
 }
 
 // How an operator of an older opset is had in a newer one.

@@ -64,11 +64,6 @@ bool IsOneOf(const std::string_view (&kinds)[N], const OperatorDef& def) {
   return def.domain.empty() &&
          std::ranges::find(kinds, def.name) != std::end(kinds);
 }
-template <size_t N>
-bool IsOneOf(const std::string_view (&kinds)[N], const Operation& operation) {
-  return IsOneOf(kinds, operation.def());
-}
-
 bool HasBody(const Operation& operation) {
   const auto& fields = operation.def().fields;
   return std::ranges::any_of(
@@ -198,6 +193,20 @@ class StepPlanner {
     return input;
   }
 
+  // The inputs of an operation, all or some of them.
+  absl::StatusOr<std::vector<OneDnnInput>> MakeInputs(
+      const Operation& operation, absl::Span<const ValueId> values,
+      std::vector<PlannedInput>* planned) const {
+    const bool may_keep = !IsOneOf(kBinary, operation.def());
+    std::vector<OneDnnInput> inputs;
+    for (const ValueId value : values) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          inputs.emplace_back(),
+          MakeInput(value, may_keep, &planned->emplace_back()));
+    }
+    return inputs;
+  }
+
   void SetResult(ValueId value, PlannedStep* step) const {
     step->call.output = types_[Index(value)];
     step->call.output_layout = layouts_.layout[Index(value)];
@@ -240,12 +249,9 @@ class StepPlanner {
     step.float_type = *float_type;
     step.call.overflows_as_float16 = step.float_type == kFloat16;
     step.call.op = operation.attrs;
-    const bool may_keep = !IsOneOf(kBinary, operation);
-    for (const ValueId value : operation.inputs) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          step.call.inputs.emplace_back(),
-          MakeInput(value, may_keep, &step.inputs.emplace_back()));
-    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        step.call.inputs,
+        MakeInputs(operation, operation.inputs, &step.inputs));
     SetResult(operation.outputs[0], &step);
     const Support support = OneDnnSupports(step.call);
     if (!support.can) {
@@ -386,7 +392,8 @@ class StepPlanner {
                       PlannedStep* step) const {
     // oneDNN fuses an operation with the result as its first operand.
     std::vector<ValueId> others = operation.inputs;
-    const bool may_swap = others.size() == 2 && IsOneOf(kCommuting, operation);
+    const bool may_swap =
+        others.size() == 2 && IsOneOf(kCommuting, operation.def());
     if (may_swap && others[1] == result) std::swap(others[0], others[1]);
     if (others.empty() || others[0] != result) {
       return absl::UnimplementedError("reads the result as another operand");
@@ -398,12 +405,8 @@ class StepPlanner {
     others.erase(others.begin());
     OneDnnPostOp& post_op = step->call.post_ops.emplace_back();
     post_op.op = operation.attrs;
-    const bool may_keep = !IsOneOf(kBinary, operation);
-    for (const ValueId value : others) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          post_op.others.emplace_back(),
-          MakeInput(value, may_keep, &step->inputs.emplace_back()));
-    }
+    NODEWISE_ASSIGN_OR_RETURN(post_op.others,
+                              MakeInputs(operation, others, &step->inputs));
     SetResult(operation.outputs[0], step);
     step->operations.push_back(operation.id);
     return absl::OkStatus();
@@ -521,12 +524,11 @@ bool PlannedStep::is_plain() const {
   const auto is_last = [](const OneDnnInput& input) {
     return input.layout == TensorLayout::kChannelsLast;
   };
-  bool is_any = call.output_layout == TensorLayout::kChannelsLast ||
-                std::ranges::any_of(call.inputs, is_last);
-  for (const OneDnnPostOp& post_op : call.post_ops) {
-    is_any = is_any || std::ranges::any_of(post_op.others, is_last);
-  }
-  return !is_any;
+  return call.output_layout != TensorLayout::kChannelsLast &&
+         std::ranges::none_of(call.inputs, is_last) &&
+         std::ranges::none_of(call.post_ops, [&](const OneDnnPostOp& post_op) {
+           return std::ranges::any_of(post_op.others, is_last);
+         });
 }
 
 OneDnnInput& InputOf(OneDnnCall* call, size_t place) {

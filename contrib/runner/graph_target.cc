@@ -80,11 +80,8 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Load(
     NODEWISE_ASSIGN_OR_RETURN(artefact->params,
                               InMemory(artefact->params, files.params));
   }
-  std::shared_ptr<GraphTarget> target(new GraphTarget(
-      std::move(files), *std::move(artefact), std::move(devices),
-      is_ours ? ParamUse::kInPlace : ParamUse::kCopied));
-  NODEWISE_RETURN_IF_ERROR(target->Init());
-  return target;
+  return Make(std::move(files), *std::move(artefact), std::move(devices),
+              is_ours ? ParamUse::kInPlace : ParamUse::kCopied);
 }
 
 absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::FromArtefact(
@@ -93,16 +90,20 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::FromArtefact(
   ArtefactFiles files;
   files.params = name;
   files.target = std::move(name);
-  std::shared_ptr<GraphTarget> target(new GraphTarget(
-      std::move(files), std::move(artefact), std::move(devices), param_use));
-  NODEWISE_RETURN_IF_ERROR(target->Init());
-  return target;
+  return Make(std::move(files), std::move(artefact), std::move(devices),
+              param_use);
 }
 
 absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::WithArtefact(
     Artefact artefact) const {
-  std::shared_ptr<GraphTarget> target(
-      new GraphTarget(files_, std::move(artefact), devices_, param_use_));
+  return Make(files_, std::move(artefact), devices_, param_use_);
+}
+
+absl::StatusOr<std::shared_ptr<const GraphTarget>> GraphTarget::Make(
+    ArtefactFiles files, Artefact artefact, std::vector<DLDevice> devices,
+    ParamUse param_use) {
+  std::shared_ptr<GraphTarget> target(new GraphTarget(
+      std::move(files), std::move(artefact), std::move(devices), param_use));
   NODEWISE_RETURN_IF_ERROR(target->Init());
   return target;
 }
@@ -163,11 +164,6 @@ absl::Status GraphTarget::SetAll(absl::Span<const RunInput> inputs,
         At(input.from, executor->SetInput(input.input, *input.tensor)));
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphTarget::MakeExecutor()
-    const {
-  return MakeExecutor({});
 }
 
 absl::StatusOr<std::unique_ptr<GraphExecutor>> GraphTarget::MakeExecutor(

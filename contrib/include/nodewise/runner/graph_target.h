@@ -76,13 +76,11 @@ class GraphTarget {
     return unknown_params_;
   }
 
-  // Makes an executor and sets the parameters. Fails as GraphExecutor::Create
+  // Makes an executor and sets the parameters, then `inputs`, which come from
+  // an InputCollector of this target's inputs. Fails as GraphExecutor::Create
   // and GraphExecutor::LoadParams.
-  absl::StatusOr<std::unique_ptr<GraphExecutor>> MakeExecutor() const;
-  // Makes an executor that is ready to run: with the parameters, then `inputs`,
-  // which come from an InputCollector of this target's inputs.
   absl::StatusOr<std::unique_ptr<GraphExecutor>> MakeExecutor(
-      absl::Span<const RunInput> inputs) const;
+      absl::Span<const RunInput> inputs = {}) const;
 
   // Set the parameters, or these and then `inputs`, in an executor of this
   // target that the caller has made.
@@ -98,6 +96,9 @@ class GraphTarget {
         devices_(std::move(devices)),
         param_use_(param_use) {}
 
+  static absl::StatusOr<std::shared_ptr<const GraphTarget>> Make(
+      ArtefactFiles files, Artefact artefact, std::vector<DLDevice> devices,
+      ParamUse param_use);
   // Finds out what is known of the graph before it runs.
   absl::Status Init();
 
