@@ -85,37 +85,37 @@ class DumpSink : public TensorSink {
   std::vector<NDArray> read_, made_;
 };
 
-class ForeignDumper {
- public:
-  ForeignDumper(const NetworkProgram& program, const ProgramRequest& request,
-                absl::Span<const NamedTensor> inputs,
-                const RecordOptions& record)
-      : program_(program),
-        request_(request),
-        inputs_(inputs),
-        record_(record),
-        observed_(ObservableValues(*request.network)) {}
+struct ForeignDumper {
+  const NetworkProgram& program;
+  const ProgramRequest& request;
+  const absl::Span<const NamedTensor> inputs;
+  const RecordOptions& record;
+  std::vector<std::string> observed;
+  std::shared_ptr<const Lowered> lowered_network = nullptr;
+  std::unique_ptr<const GraphIndex> index = nullptr;
+  DumpPlan plan = {};
+  ForeignDump dump = {};
 
   // The run without a sink comes first: its outputs show later whether looking
   // has changed what the program computes.
   absl::StatusOr<ForeignDump> Run(uint64_t runs) {
     NODEWISE_ASSIGN_OR_RETURN(RunResult unseen, RunOnce({}));
-    dump_.unseen = std::move(unseen.outputs);
+    dump.unseen = std::move(unseen.outputs);
     NODEWISE_RETURN_IF_ERROR(LowerObserved());
     for (uint64_t i = 0; i < runs; ++i) {
       NODEWISE_ASSIGN_OR_RETURN(RunResult seen, Record());
-      dump_.seen = std::move(seen.outputs);
+      dump.seen = std::move(seen.outputs);
     }
-    dump_.entries = plan_.items.size();
-    dump_.tensor_bytes = plan_.tensor_bytes;
-    return std::move(dump_);
+    dump.entries = plan.items.size();
+    dump.tensor_bytes = plan.tensor_bytes;
+    return std::move(dump);
   }
 
  private:
   absl::StatusOr<RunResult> RunOnce(const RunOptions& options) const {
-    NODEWISE_ASSIGN_OR_RETURN(const auto runner, program_.make(request_));
-    auto result = runner->Run(inputs_, options);
-    if (!result.ok()) return At(program_.name, result.status());
+    NODEWISE_ASSIGN_OR_RETURN(const auto runner, program.make(request));
+    auto result = runner->Run(inputs, options);
+    if (!result.ok()) return At(program.name, result.status());
     return result;
   }
 
@@ -123,14 +123,14 @@ class ForeignDumper {
   // may know operations that nothing here can run; then what is lowered fails
   // and says which size is missing.
   Network Sized() const {
-    Network network = *request_.network;
-    if (HasOpenSizes(network)) FindSizes(inputs_, &network).IgnoreError();
+    Network network = *request.network;
+    if (HasOpenSizes(network)) FindSizes(inputs, &network).IgnoreError();
     return network;
   }
 
   // Makes the graph of what is observed, and plans its dump.
   absl::Status LowerObserved() {
-    const std::set<std::string> names(observed_.begin(), observed_.end());
+    const std::set<std::string> names(observed.begin(), observed.end());
     LowerOptions options;
     // The graph describes what another program does, which shares no memory by
     // a plan of ours.
@@ -139,10 +139,10 @@ class ForeignDumper {
       return names.contains(network.value(id).name);
     };
     NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
-                              Lower(Sized(), program_.name, options));
-    lowered_ = std::make_shared<const Lowered>(std::move(lowered));
-    index_ = std::make_unique<const GraphIndex>(lowered_->graph);
-    NODEWISE_ASSIGN_OR_RETURN(plan_, PlanDump(*index_, record_));
+                              Lower(Sized(), program.name, options));
+    lowered_network = std::make_shared<const Lowered>(std::move(lowered));
+    index = std::make_unique<const GraphIndex>(lowered_network->graph);
+    NODEWISE_ASSIGN_OR_RETURN(plan, PlanDump(*index, record));
     return absl::OkStatus();
   }
 
@@ -159,27 +159,27 @@ class ForeignDumper {
   absl::StatusOr<RunResult> RecordOnce(bool* is_incomplete) {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto writer,
-        DumpWriter::Create(lowered_->graph, plan_, record_, kCpu));
-    DumpSink sink(*index_, writer.get());
-    ProgramRequest asked = request_;
-    asked.observed = observed_;
-    NODEWISE_ASSIGN_OR_RETURN(auto runner, program_.make(std::move(asked)));
-    const auto view = ViewAsGraph(std::move(runner), lowered_);
+        DumpWriter::Create(lowered_network->graph, plan, record, kCpu));
+    DumpSink sink(*index, writer.get());
+    ProgramRequest asked = request;
+    asked.observed = observed;
+    NODEWISE_ASSIGN_OR_RETURN(auto runner, program.make(std::move(asked)));
+    const auto view = ViewAsGraph(std::move(runner), lowered_network);
     RunOptions options;
     options.sink = &sink;
     options.with_node_inputs = true;
-    auto result = view->Run(inputs_, options);
-    const std::vector<NodeTime> times(lowered_->graph.nodes.size());
+    auto result = view->Run(inputs, options);
+    const std::vector<NodeTime> times(lowered_network->graph.nodes.size());
     const absl::Status closed =
         result.ok() ? writer->Close(times) : absl::OkStatus();
     *is_incomplete = sink.is_incomplete;
     if (!result.ok()) {
       std::error_code error;  // What cannot be removed stays.
       std::filesystem::remove_all(writer->folder(), error);
-      return At(program_.name, result.status());
+      return At(program.name, result.status());
     }
     NODEWISE_RETURN_IF_ERROR(closed);
-    dump_.folders.push_back(writer->folder());
+    dump.folders.push_back(writer->folder());
     return result;
   }
 
@@ -189,25 +189,15 @@ class ForeignDumper {
     RunOptions options;
     options.sink = &absent;
     NODEWISE_RETURN_IF_ERROR(RunOnce(options).status());
-    std::erase_if(observed_, [&](const std::string& name) {
+    std::erase_if(observed, [&](const std::string& name) {
       return absent.names.contains(name);
     });
-    dump_.notes.push_back(fmt::format(
+    dump.notes.push_back(fmt::format(
         "{}: does not hand out {}, so that operations around them are one node",
-        program_.name,
+        program.name,
         ListOf({absent.names.begin(), absent.names.end()}, kNamedValues)));
     return LowerObserved();
   }
-
-  const NetworkProgram& program_;
-  const ProgramRequest& request_;
-  const absl::Span<const NamedTensor> inputs_;
-  const RecordOptions& record_;
-  std::vector<std::string> observed_;
-  std::shared_ptr<const Lowered> lowered_;
-  std::unique_ptr<const GraphIndex> index_;
-  DumpPlan plan_;
-  ForeignDump dump_;
 };
 
 }  // namespace
@@ -217,7 +207,9 @@ absl::StatusOr<ForeignDump> DumpForeign(const NetworkProgram& program,
                                         absl::Span<const NamedTensor> inputs,
                                         const RecordOptions& record,
                                         uint64_t runs) {
-  return ForeignDumper(program, request, inputs, record).Run(runs);
+  return ForeignDumper{program, request, inputs, record,
+                       ObservableValues(*request.network)}
+      .Run(runs);
 }
 
 absl::StatusOr<ObservationSearch> SearchObservable(

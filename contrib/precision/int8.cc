@@ -126,35 +126,34 @@ constexpr int kFirstOpsetWithAxes = 13;
 // Integers are made where they are first read and shared by all readers; values
 // keep their float form as well where something reads it. NetworkCopy::Finish()
 // removes the forms that nothing needs in the end.
-class Int8Maker {
- public:
-  Int8Maker(const PrecisionPlan& plan, const PrecisionOptions& options,
-            NetworkCopy copy, PrecisionReport* report)
-      : plan_(plan),
-        calibration_(options.calibration),
-        most_weight_(options.most_weight),
-        copy_(std::move(copy)),
-        report_(report) {}
-
-  absl::StatusOr<Network> Make() {
-    const Network& old = copy_.old();
-    for (const OperationId id : old.order()) {
-      NODEWISE_RETURN_IF_ERROR(AddOne(old.operation(id), plan_.StepOf(id)));
-    }
-    return copy_.Finish();
-  }
-
- private:
+struct Int8Maker {
   struct Weights {
     ValueId floats = kNoValue;  // Dequantised.
     NDArray scales;
   };
 
+  const PrecisionPlan& plan;
+  const Calibration& calibration;
+  const int most_weight;
+  NetworkCopy copy;
+  PrecisionReport* const report;
+  std::unordered_map<ValueId, ValueId> dequantized_values = {};
+  std::map<std::tuple<ValueId, int, int>, Weights> known_weights = {};
+
+  absl::StatusOr<Network> Make() {
+    const Network& old = copy.old();
+    for (const OperationId id : old.order()) {
+      NODEWISE_RETURN_IF_ERROR(AddOne(old.operation(id), plan.StepOf(id)));
+    }
+    return copy.Finish();
+  }
+
+ private:
   absl::Status AddOne(const Operation& operation,
                       const PrecisionPlan::Step* step) {
     std::vector<ValueId> inputs;
     for (const ValueId old : operation.inputs) {
-      NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), copy_.Of(old));
+      NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), copy.Of(old));
     }
     if (step != nullptr) {
       NODEWISE_RETURN_IF_ERROR(LowerInputs(operation, *step, &inputs));
@@ -168,7 +167,7 @@ class Int8Maker {
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const std::vector<ValueId> made,
-        copy_.AddAs(operation, operation.attrs, std::move(inputs), suffixes));
+        copy.AddAs(operation, operation.attrs, std::move(inputs), suffixes));
     for (size_t i = 0; i < made.size(); ++i) {
       const ValueId old = operation.outputs[i];
       if (old == kNoValue) continue;
@@ -179,43 +178,43 @@ class Int8Maker {
   }
 
   bool IsFloat32(ValueId old) const {
-    return old != kNoValue && copy_.old().value(old).type.dtype == kFloat32;
+    return old != kNoValue && copy.old().value(old).type.dtype == kFloat32;
   }
 
   absl::Status SetResult(ValueId old, ValueId made, bool quantize) {
-    copy_.Set(old, made);
+    copy.Set(old, made);
     if (quantize) {
       // The stand-in for the value has its name: readers do not notice.
       NODEWISE_ASSIGN_OR_RETURN(const ValueId dequantized,
-                                Requantized(old, copy_.NameOf(old)));
-      copy_.Set(old, dequantized);
+                                Requantized(old, copy.NameOf(old)));
+      copy.Set(old, dequantized);
     }
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId now, copy_.Of(old));
-    report_->stands_for[copy_.NameOf(old)] = copy_.made().value(now).name;
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId now, copy.Of(old));
+    report->stands_for[copy.NameOf(old)] = copy.made().value(now).name;
     return absl::OkStatus();
   }
 
   absl::Status LowerInputs(const Operation& operation,
                            const PrecisionPlan::Step& step,
                            std::vector<ValueId>* inputs) {
-    const auto form = ProductFormOf(copy_.old(), operation);
+    const auto form = ProductFormOf(copy.old(), operation);
     std::optional<Weights> w;
     for (size_t i = 0; i < inputs->size(); ++i) {
       if (!step.inputs[i]) continue;
       const ValueId old = operation.inputs[i];
-      if (copy_.old().value(old).kind != NetworkValue::Kind::kConstant) {
+      if (copy.old().value(old).kind != NetworkValue::Kind::kConstant) {
         NODEWISE_ASSIGN_OR_RETURN((*inputs)[i], Requantized(old, ""));
         continue;
       }
       const bool is_w = form.has_value() && i == 1;
       NODEWISE_ASSIGN_OR_RETURN(
           Weights weights,
-          is_w ? WeightsOf(old, form->w_axis, most_weight_)
+          is_w ? WeightsOf(old, form->w_axis, most_weight)
                : WeightsOf(old, std::nullopt, PrecisionOptions::kMostInt8));
       (*inputs)[i] = weights.floats;
       if (is_w) w = std::move(weights);
     }
-    if (!form.has_value() || !IsFloatInput(copy_.old(), operation, 2)) {
+    if (!form.has_value() || !IsFloatInput(copy.old(), operation, 2)) {
       return absl::OkStatus();
     }
     return LowerBias(operation, *form, w, &(*inputs)[2]);
@@ -226,53 +225,53 @@ class Int8Maker {
                                     DLDataType type) {
     NODEWISE_ASSIGN_OR_RETURN(NDArray scalar, NDArray::Empty({}, type, kCpu));
     *scalar.As<T>() = number;
-    return copy_.AddConstant(name, std::move(scalar));
+    return copy.AddConstant(name, std::move(scalar));
   }
 
   // Returns the value dequantised from its integers, which are made once; the
   // result has this name if it is not empty.
   absl::StatusOr<ValueId> Requantized(ValueId old, const std::string& name) {
-    const auto found = dequantized_.find(old);
-    if (found != dequantized_.end()) return found->second;
-    const std::string& base = copy_.NameOf(old);
-    const ByteScale wanted = *ByteScaleOf(calibration_.at(base));
+    const auto found = dequantized_values.find(old);
+    if (found != dequantized_values.end()) return found->second;
+    const std::string& base = copy.NameOf(old);
+    const ByteScale wanted = *ByteScaleOf(calibration.at(base));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId scale,
         AddScalar(base + "_scale", wanted.scale, kFloat32));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId zero,
         AddScalar(base + "_zero_point", wanted.zero, kUint8));
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId floats, copy_.Of(old));
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId floats, copy.Of(old));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId integers,
-        copy_.Add(ops::QuantizeLinear{}, {floats, scale, zero},
-                  base + "_quantized"));
+        copy.Add(ops::QuantizeLinear{}, {floats, scale, zero},
+                 base + "_quantized"));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId made,
-        copy_.Add(ops::DequantizeLinear{}, {integers, scale, zero},
-                  base + "_dequantized", name));
-    dequantized_[old] = made;
+        copy.Add(ops::DequantizeLinear{}, {integers, scale, zero},
+                 base + "_dequantized", name));
+    dequantized_values[old] = made;
     return made;
   }
 
   absl::StatusOr<Weights> WeightsOf(ValueId old, std::optional<int> axis,
                                     int most) {
     // Below that opset one scale has to do for all channels.
-    const bool has_axes = copy_.made().opset() >= kFirstOpsetWithAxes;
+    const bool has_axes = copy.made().opset() >= kFirstOpsetWithAxes;
     if (!has_axes) axis = std::nullopt;
     // A constant may be read by two products that want other axes.
     const auto key = std::tuple(old, axis.value_or(-1), most);
-    const auto found = weights_.find(key);
-    if (found != weights_.end()) return found->second;
-    const std::string& base = copy_.NameOf(old);
+    const auto found = known_weights.find(key);
+    if (found != known_weights.end()) return found->second;
+    const std::string& base = copy.NameOf(old);
     NODEWISE_ASSIGN_OR_RETURN(
         SymmetricWeights made,
-        QuantizeSymmetric(copy_.old().value(old).data, axis, most));
+        QuantizeSymmetric(copy.old().value(old).data, axis, most));
     Weights weights{kNoValue, made.scales};
     NODEWISE_ASSIGN_OR_RETURN(
         weights.floats, Dequantized(base, std::move(made.integers),
                                     std::move(made.scales), axis.value_or(1)));
-    weights_[key] = weights;
+    known_weights[key] = weights;
     return weights;
   }
 
@@ -280,19 +279,19 @@ class Int8Maker {
                                       NDArray scales, int axis) {
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId data,
-        copy_.AddConstant(base + "_quantized", std::move(integers)));
+        copy.AddConstant(base + "_quantized", std::move(integers)));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId scale,
-        copy_.AddConstant(base + "_scale", std::move(scales)));
+        copy.AddConstant(base + "_scale", std::move(scales)));
     ops::DequantizeLinear op;
     op.axis = axis;
-    return copy_.Add(op, {data, scale}, base + "_dequantized");
+    return copy.Add(op, {data, scale}, base + "_dequantized");
   }
 
   absl::Status LowerBias(const Operation& operation, const ProductForm& form,
                          const std::optional<Weights>& w, ValueId* input) {
-    const NetworkValue& bias = copy_.old().value(operation.inputs[2]);
-    const NetworkValue& x = copy_.old().value(operation.inputs[0]);
+    const NetworkValue& bias = copy.old().value(operation.inputs[2]);
+    const NetworkValue& x = copy.old().value(operation.inputs[0]);
     const bool is_constant = bias.kind == NetworkValue::Kind::kConstant;
     // Kernels add such a bias to the sums of products before anything is
     // scaled. Its step is that of the product, so both scales must be known
@@ -300,12 +299,12 @@ class Int8Maker {
     std::optional<StepBias> made;
     if (form.has_step_bias && is_constant && w.has_value() &&
         x.kind != NetworkValue::Kind::kConstant) {
-      const ByteScale x_scale = *ByteScaleOf(calibration_.at(x.name));
+      const ByteScale x_scale = *ByteScaleOf(calibration.at(x.name));
       NODEWISE_ASSIGN_OR_RETURN(
           made, QuantizeBias(bias.data, x_scale.scale, w->scales));
     }
     if (!made.has_value()) {
-      report_->notes.push_back(fmt::format(
+      report->notes.push_back(fmt::format(
           "operation {}: its bias stays float32, since it is not a constant "
           "vector of int32 times x_scale * w_scale",
           operation.name));
@@ -316,14 +315,6 @@ class Int8Maker {
                                           std::move(made->scales), 0));
     return absl::OkStatus();
   }
-
-  const PrecisionPlan& plan_;
-  const Calibration& calibration_;
-  const int most_weight_;
-  NetworkCopy copy_;
-  PrecisionReport* const report_;
-  std::unordered_map<ValueId, ValueId> dequantized_;
-  std::map<std::tuple<ValueId, int, int>, Weights> weights_;
 };
 
 }  // namespace
@@ -378,7 +369,9 @@ absl::StatusOr<Network> MakeInt8(const Network& network,
                                  const PrecisionPlan& plan,
                                  PrecisionReport* report) {
   NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy, NetworkCopy::Begin(network));
-  return Int8Maker(plan, options, std::move(copy), report).Make();
+  return Int8Maker{plan, options.calibration, options.most_weight,
+                   std::move(copy), report}
+      .Make();
 }
 
 }  // namespace nodewise

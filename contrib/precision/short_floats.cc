@@ -26,18 +26,19 @@ bool NeedsClip(const Operation& operation) {
 // A value has up to two forms in the new network: the short one, and the one of
 // the old type. Each is made when it is first read and then shared, so that
 // there is one Cast at most in each direction.
-class ShortFloatMaker {
- public:
-  ShortFloatMaker(ShortFloatForm form, const PrecisionPlan& plan,
-                  NetworkCopy copy, PrecisionReport* report)
-      : type_(form.type),
-        clip_(form.clip),
-        plan_(plan),
-        copy_(std::move(copy)),
-        report_(report) {}
+struct ShortFloatMaker {
+  const DLDataType type;
+  const bool clip;
+  const PrecisionPlan& plan;
+  NetworkCopy copy;
+  PrecisionReport* const report;
+  // The bounds of Clip, made when they are first needed.
+  ValueId least = kNoValue;
+  ValueId most = kNoValue;
+  std::unordered_map<ValueId, ValueId> short_values = {};
 
   absl::StatusOr<Network> Make() {
-    const Network& old = copy_.old();
+    const Network& old = copy.old();
     for (const OperationId id : old.order()) {
       NODEWISE_RETURN_IF_ERROR(AddOne(old.operation(id)));
     }
@@ -45,12 +46,12 @@ class ShortFloatMaker {
     for (const ValueId id : old.outputs()) {
       NODEWISE_RETURN_IF_ERROR(Full(id).status());
     }
-    return copy_.Finish();
+    return copy.Finish();
   }
 
  private:
   absl::Status AddOne(const Operation& operation) {
-    const PrecisionPlan::Step* const step = plan_.StepOf(operation.id);
+    const PrecisionPlan::Step* const step = plan.StepOf(operation.id);
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
       const bool lower = step != nullptr && step->inputs[i];
@@ -67,62 +68,62 @@ class ShortFloatMaker {
     std::vector<std::string> suffixes;
     for (const ValueId old : operation.outputs) {
       const bool becomes_short = old != kNoValue &&
-                                 plan_.StepOf(operation.id) != nullptr &&
-                                 copy_.old().value(old).type.dtype == kFloat32;
-      suffixes.push_back(becomes_short && copy_.IsOutput(old) ? Suffix() : "");
+                                 plan.StepOf(operation.id) != nullptr &&
+                                 copy.old().value(old).type.dtype == kFloat32;
+      suffixes.push_back(becomes_short && copy.IsOutput(old) ? Suffix() : "");
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const std::vector<ValueId> made,
-        copy_.AddAs(operation, operation.attrs, std::move(inputs), suffixes));
+        copy.AddAs(operation, operation.attrs, std::move(inputs), suffixes));
     for (size_t i = 0; i < made.size(); ++i) {
       const ValueId old = operation.outputs[i];
       if (old == kNoValue) continue;
-      const NetworkValue& value = copy_.made().value(made[i]);
+      const NetworkValue& value = copy.made().value(made[i]);
       // Some operators make float32 whatever they read.
-      const bool is_short = value.type.dtype == type_ &&
-                            copy_.old().value(old).type.dtype == kFloat32;
+      const bool is_short = value.type.dtype == type &&
+                            copy.old().value(old).type.dtype == kFloat32;
       if (is_short) {
-        short_[old] = made[i];
-        if (clip_ && NeedsClip(operation)) {
-          NODEWISE_ASSIGN_OR_RETURN(short_[old], Clipped(made[i]));
+        short_values[old] = made[i];
+        if (clip && NeedsClip(operation)) {
+          NODEWISE_ASSIGN_OR_RETURN(short_values[old], Clipped(made[i]));
         }
       } else {
-        copy_.Set(old, made[i]);
+        copy.Set(old, made[i]);
       }
-      report_->stands_for[copy_.NameOf(old)] = value.name;
+      report->stands_for[copy.NameOf(old)] = value.name;
     }
     return absl::OkStatus();
   }
 
   // Returns the value with the type that it has in the old network.
   absl::StatusOr<ValueId> Full(ValueId old) {
-    const auto found = short_.find(old);
-    if (copy_.Has(old) || found == short_.end()) return copy_.Of(old);
-    const std::string& name = copy_.NameOf(old);
+    const auto found = short_values.find(old);
+    if (copy.Has(old) || found == short_values.end()) return copy.Of(old);
+    const std::string& name = copy.NameOf(old);
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId made,
-        copy_.Add(ops::Cast{kFloat32}, {found->second}, name + "_float32",
-                  copy_.IsOutput(old) ? name : ""));
-    copy_.Set(old, made);
+        copy.Add(ops::Cast{kFloat32}, {found->second}, name + "_float32",
+                 copy.IsOutput(old) ? name : ""));
+    copy.Set(old, made);
     return made;
   }
 
   absl::StatusOr<ValueId> Short(ValueId old) {
-    const auto found = short_.find(old);
-    if (found != short_.end()) return found->second;
-    const NetworkValue& value = copy_.old().value(old);
+    const auto found = short_values.find(old);
+    if (found != short_values.end()) return found->second;
+    const NetworkValue& value = copy.old().value(old);
     ValueId made = BeforeCast(value);
     if (value.kind == NetworkValue::Kind::kConstant) {
       NODEWISE_ASSIGN_OR_RETURN(made, Constant(value));
     } else if (made == kNoValue) {
       NODEWISE_ASSIGN_OR_RETURN(const ValueId full, Full(old));
       NODEWISE_ASSIGN_OR_RETURN(
-          made, copy_.Add(ops::Cast{type_}, {full}, value.name + Suffix()));
-      if (clip_) {
+          made, copy.Add(ops::Cast{type}, {full}, value.name + Suffix()));
+      if (clip) {
         NODEWISE_ASSIGN_OR_RETURN(made, Clipped(made));
       }
     }
-    short_[old] = made;
+    short_values[old] = made;
     return made;
   }
 
@@ -130,52 +131,43 @@ class ShortFloatMaker {
   // type already.
   ValueId BeforeCast(const NetworkValue& value) {
     if (value.producer == kNoOperation) return kNoValue;
-    const Operation& maker = copy_.old().operation(value.producer);
+    const Operation& maker = copy.old().operation(value.producer);
     if (maker.attrs.As<ops::Cast>() == nullptr) return kNoValue;
-    const NetworkValue& from = copy_.old().value(maker.inputs[0]);
-    if (!(from.type.dtype == type_)) return kNoValue;
-    return copy_.Of(from.id).value_or(kNoValue);
+    const NetworkValue& from = copy.old().value(maker.inputs[0]);
+    if (!(from.type.dtype == type)) return kNoValue;
+    return copy.Of(from.id).value_or(kNoValue);
   }
 
   absl::StatusOr<ValueId> Constant(const NetworkValue& value) {
     NODEWISE_ASSIGN_OR_RETURN(ShortFloats made,
-                              ToShortFloats(value.data, type_));
+                              ToShortFloats(value.data, type));
     if (made.cut_off > 0) {
-      report_->notes.push_back(
+      report->notes.push_back(
           fmt::format("constant {}: {} of its numbers are beyond the largest "
                       "of {}, which took their place",
-                      value.name, made.cut_off, ToString(type_)));
+                      value.name, made.cut_off, ToString(type)));
     }
-    return copy_.AddConstant(value.name + Suffix(), std::move(made.data));
+    return copy.AddConstant(value.name + Suffix(), std::move(made.data));
   }
 
   // Returns the value with the largest numbers of the type in place of what is
   // beyond them.
   absl::StatusOr<ValueId> Clipped(ValueId made) {
-    for (ValueId* const bound : {&least_, &most_}) {
+    for (ValueId* const bound : {&least, &most}) {
       if (*bound != kNoValue) continue;
-      const double largest = type_ == kFloat16 ? 65504 : 0x1.FEp127;
-      const double number = bound == &least_ ? -largest : largest;
-      NODEWISE_ASSIGN_OR_RETURN(NDArray data, NDArray::Empty({}, type_, kCpu));
+      const double largest = type == kFloat16 ? 65504 : 0x1.FEp127;
+      const double number = bound == &least ? -largest : largest;
+      NODEWISE_ASSIGN_OR_RETURN(NDArray data, NDArray::Empty({}, type, kCpu));
       StoreDoubles(&number, 0, 1, data);
       NODEWISE_ASSIGN_OR_RETURN(
-          *bound, copy_.AddConstant(bound == &least_ ? "least" : "most",
-                                    std::move(data)));
+          *bound, copy.AddConstant(bound == &least ? "least" : "most",
+                                   std::move(data)));
     }
-    const std::string name = copy_.made().value(made).name + "_clipped";
-    return copy_.Add(ops::Clip{}, {made, least_, most_}, name);
+    const std::string name = copy.made().value(made).name + "_clipped";
+    return copy.Add(ops::Clip{}, {made, least, most}, name);
   }
 
-  std::string Suffix() const { return "_" + ToString(type_); }
-
-  const DLDataType type_;
-  const bool clip_;
-  ValueId least_ = kNoValue;
-  ValueId most_ = kNoValue;
-  const PrecisionPlan& plan_;
-  NetworkCopy copy_;
-  PrecisionReport* const report_;
-  std::unordered_map<ValueId, ValueId> short_;
+  std::string Suffix() const { return "_" + ToString(type); }
 };
 
 }  // namespace
@@ -197,7 +189,8 @@ absl::StatusOr<Network> MakeShortFloats(ShortFloatForm form,
                                         const PrecisionPlan& plan,
                                         PrecisionReport* report) {
   NODEWISE_ASSIGN_OR_RETURN(NetworkCopy copy, NetworkCopy::Begin(network));
-  return ShortFloatMaker(form, plan, std::move(copy), report).Make();
+  return ShortFloatMaker{form.type, form.clip, plan, std::move(copy), report}
+      .Make();
 }
 
 }  // namespace nodewise

@@ -211,16 +211,15 @@ std::optional<Part::Kind> KindOf(const Operation& operation) {
 }  // namespace
 
 // Walks along the operations that compute from x and numbers alone.
-class GeluFinder {
- public:
-  GeluFinder(const Network& network, ValueId x,
-             absl::FunctionRef<bool(ValueId)> is_number)
-      : network_(network), x_(x), is_number_(is_number) {}
+struct GeluFinder {
+  const Network& network;
+  const ValueId x;
+  const absl::FunctionRef<bool(ValueId)> is_number;
 
   std::optional<GeluPattern> Find() {
-    std::set<ValueId> known = {x_};
-    for (const OperationId id : network_.order()) {
-      const Operation& operation = network_.operation(id);
+    std::set<ValueId> known = {x};
+    for (const OperationId id : network.order()) {
+      const Operation& operation = network.operation(id);
       if (!KindOf(operation).has_value() || operation.outputs.size() != 1 ||
           !ComputesFrom(known, operation)) {
         continue;
@@ -241,7 +240,7 @@ class GeluFinder {
     for (const ValueId value : operation.inputs) {
       if (known.contains(value)) {
         has_known = true;
-      } else if (value == kNoValue || !is_number_(value)) {
+      } else if (value == kNoValue || !is_number(value)) {
         return false;
       }
     }
@@ -251,7 +250,7 @@ class GeluFinder {
   // The operation and all that it is computed by.
   GeluPattern PatternOf(const Operation& last) const {
     GeluPattern pattern;
-    std::map<ValueId, size_t> places = {{x_, 0}};
+    std::map<ValueId, size_t> places = {{x, 0}};
     pattern.parts_ = {{Part::Kind::kInput}};
     Append(last, &places, &pattern);
     return pattern;
@@ -261,13 +260,13 @@ class GeluFinder {
     std::array<size_t, 2> read = {};
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
       const ValueId value = operation.inputs[i];
-      if (!places->contains(value) && is_number_(value)) {
+      if (!places->contains(value) && is_number(value)) {
         (*places)[value] = pattern->parts_.size();
         pattern->parts_.push_back(
             {Part::Kind::kNumber, pattern->numbers_.size()});
         pattern->numbers_.push_back(value);
       } else if (!places->contains(value)) {
-        Append(network_.operation(network_.value(value).producer), places,
+        Append(network.operation(network.value(value).producer), places,
                pattern);
       }
       read[i] = places->at(value);
@@ -308,34 +307,30 @@ class GeluFinder {
   // are not computed any more, so nothing else may read what they make.
   bool IsClosed(GeluPattern& pattern) const {
     const auto& inside = pattern.operations_;
-    const auto outputs = network_.outputs();
+    const auto outputs = network.outputs();
     for (size_t i = 0; i + 1 < inside.size(); ++i) {
-      const ValueId made = network_.operation(inside[i]).outputs[0];
+      const ValueId made = network.operation(inside[i]).outputs[0];
       const auto is_inside = [&](const Use& use) {
         return IsAmong(use.user, inside);
       };
       if (IsAmong(made, outputs) ||
-          !std::ranges::all_of(network_.value(made).uses, is_inside)) {
+          !std::ranges::all_of(network.value(made).uses, is_inside)) {
         return false;
       }
     }
     std::vector<OperationId> sorted;
-    for (const OperationId id : network_.order()) {
+    for (const OperationId id : network.order()) {
       if (IsAmong(id, inside)) sorted.push_back(id);
     }
     pattern.operations_ = std::move(sorted);
     return true;
   }
-
-  const Network& network_;
-  const ValueId x_;
-  const absl::FunctionRef<bool(ValueId)> is_number_;
 };
 
 std::optional<GeluPattern> GeluPattern::Find(
     const Network& network, ValueId x,
     absl::FunctionRef<bool(ValueId)> is_number) {
-  return GeluFinder(network, x, is_number).Find();
+  return GeluFinder{network, x, is_number}.Find();
 }
 
 // A factor is made of two rounded numbers at most.

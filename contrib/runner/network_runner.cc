@@ -72,30 +72,28 @@ absl::StatusOr<std::vector<NDArray>> InOrder(
 
 // Sees the operations of one run: hands what they make to the sink, and ends
 // the run where the rule says.
-class OperationObserver {
- public:
-  OperationObserver(const Network& network, const std::string& source,
-                    const RunOptions& options, RunResult* result)
-      : network_(network),
-        source_(source),
-        options_(options),
-        result_(*result) {}
+struct OperationObserver {
+  const Network& network;
+  const std::string& source;
+  const RunOptions& options;
+  RunResult& result;
+  OperationId until = kNoOperation;
 
   // Finds the operation of the stop rule.
   absl::Status Prepare() {
-    if (!options_.stop.has_value() || options_.stop->node.empty()) {
+    if (!options.stop.has_value() || options.stop->node.empty()) {
       return absl::OkStatus();
     }
-    const auto operation = network_.FindOperation(options_.stop->node);
-    if (!operation.ok()) return At(options_.stop->where, operation.status());
-    until_ = *operation;
+    const auto operation = network.FindOperation(options.stop->node);
+    if (!operation.ok()) return At(options.stop->where, operation.status());
+    until = *operation;
     return absl::OkStatus();
   }
 
   absl::Status HandInputs(const std::vector<NDArray>& tensors) const {
-    for (size_t i = 0; i < tensors.size() && options_.sink != nullptr; ++i) {
+    for (size_t i = 0; i < tensors.size() && options.sink != nullptr; ++i) {
       NODEWISE_RETURN_IF_ERROR(
-          Hand(network_.inputs()[i], tensors[i],
+          Hand(network.inputs()[i], tensors[i],
                [](TensorItem* item) { item->is_network_input = true; }));
     }
     return absl::OkStatus();
@@ -104,26 +102,24 @@ class OperationObserver {
   // Tensors go out before the rule is looked at, so that a sink has seen the
   // node at which the run stops.
   absl::StatusOr<bool> Observe(const OperationRun& run) {
-    if (options_.sink != nullptr) NODEWISE_RETURN_IF_ERROR(HandOutputs(run));
-    if (!options_.stop.has_value()) return false;
-    const bool made_value = options_.stop->values.has_value() && MadeValue(run);
-    if (!made_value && until_ != run.operation.id) return false;
+    if (options.sink != nullptr) NODEWISE_RETURN_IF_ERROR(HandOutputs(run));
+    if (!options.stop.has_value()) return false;
+    const bool made_value = options.stop->values.has_value() && MadeValue(run);
+    if (!made_value && until != run.operation.id) return false;
     return Stop(run, made_value);
   }
 
  private:
-  const std::string& NameOf(ValueId id) const {
-    return network_.value(id).name;
-  }
+  const std::string& NameOf(ValueId id) const { return network.value(id).name; }
 
   // `complete` adds what else is known of the tensor.
   absl::Status Hand(ValueId id, const NDArray& tensor,
                     absl::FunctionRef<void(TensorItem*)> complete) const {
-    if (!options_.Selects(NameOf(id))) return absl::OkStatus();
-    const TensorKey key{NameOf(id), 0, TensorRole::kOutput, source_};
+    if (!options.Selects(NameOf(id))) return absl::OkStatus();
+    const TensorKey key{NameOf(id), 0, TensorRole::kOutput, source};
     TensorItem item = ItemOf(key, tensor);
     complete(&item);
-    return options_.sink->Take(item);
+    return options.sink->Take(item);
   }
 
   absl::Status HandOutputs(const OperationRun& run) const {
@@ -131,7 +127,7 @@ class OperationObserver {
       if (!IsMade(run, i)) continue;
       const auto complete = [&](TensorItem* item) {
         item->time = run.time;
-        if (!options_.with_bounds || i >= run.result.bounds.size()) return;
+        if (!options.with_bounds || i >= run.result.bounds.size()) return;
         item->proved_bounds = run.result.bounds[i].proved;
         item->expected_bounds = run.result.bounds[i].expected;
       };
@@ -153,9 +149,9 @@ class OperationObserver {
       if (!IsMade(run, i)) continue;
       const NDArray& tensor = run.result.outputs[i];
       if (!HasNumbers(tensor.dtype())) {
-        result_.unread.push_back(
+        result.unread.push_back(
             {NameOf(run.operation.outputs[i]), tensor.dtype()});
-      } else if (HoldsValue(StatsOf(*tensor), *options_.stop->values)) {
+      } else if (HoldsValue(StatsOf(*tensor), *options.stop->values)) {
         return true;
       }
     }
@@ -164,7 +160,7 @@ class OperationObserver {
 
   absl::StatusOr<bool> Stop(const OperationRun& run, bool made_value) {
     const Operation& operation = run.operation;
-    result_.stopped = StopPlace{
+    result.stopped = StopPlace{
         operation.name,
         fmt::format("operation {} ({})", operation.name, operation.kind()),
         std::string(operation.kind()), made_value};
@@ -172,17 +168,10 @@ class OperationObserver {
       if (operation.outputs[i] == kNoValue) continue;
       NODEWISE_ASSIGN_OR_RETURN(NDArray copy,
                                 run.result.outputs[i].CopyToHost());
-      result_.outputs.push_back(
-          {NameOf(operation.outputs[i]), std::move(copy)});
+      result.outputs.push_back({NameOf(operation.outputs[i]), std::move(copy)});
     }
     return true;
   }
-
-  const Network& network_;
-  const std::string& source_;
-  const RunOptions& options_;
-  RunResult& result_;
-  OperationId until_ = kNoOperation;
 };
 
 class NetworkRunner : public Runner {
@@ -212,7 +201,7 @@ class NetworkRunner : public Runner {
   absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
                                        const RunOptions& options) override {
     RunResult result;
-    OperationObserver observer(*network_, name_, options, &result);
+    OperationObserver observer{*network_, name_, options, result};
     NODEWISE_RETURN_IF_ERROR(observer.Prepare());
     InterpretOptions interpret;
     interpret.with_bounds = options.with_bounds;
