@@ -50,22 +50,15 @@ class OneDnnStep {
 
   const PlannedStep& planned() const { return planned_; }
 
-  // Makes the kernel that fits the constants and the number of threads as they
-  // are now, unless it is there. Returns whether there is one: constants may
-  // hold what oneDNN refuses, which why_not() tells. `inputs` are as
-  // OneDnnKernel::Run takes them, and then the numbers of PlannedStep::gelus.
-  // REQUIRES: the step is a call.
-  absl::StatusOr<bool> Prepare(absl::Span<const NDArray> inputs) {
-    if (!IsCurrent(inputs)) NODEWISE_RETURN_IF_ERROR(Make(inputs));
-    return kernel_ != nullptr;
-  }
-
   // Returns false if the step's operations are to be computed by their
-  // definitions, since the call's own operators or types are others, and not
-  // made for the numbers of this run. REQUIRES: Prepare() returned true for
-  // these inputs.
+  // definitions: oneDNN refuses these constants, which why_not() tells, or the
+  // call's own operators or types are others, and not made for the numbers of
+  // this run. `inputs` are as OneDnnKernel::Run takes them, and then the
+  // numbers of PlannedStep::gelus. REQUIRES: the step is a call.
   absl::StatusOr<bool> Run(absl::Span<const NDArray> inputs,
                            const NDArray& output) {
+    NODEWISE_RETURN_IF_ERROR(Prepare(inputs));
+    if (kernel_ == nullptr) return false;
     const int64_t evaluated_before = kernel_->num_evaluated();
     inputs = inputs.first(planned_.inputs.size());
     if (!IsHalfFloat(planned_.float_type)) {
@@ -75,7 +68,9 @@ class OneDnnStep {
     }
     // The formulas of exporters make NaN of -infinity, which a Gelu does not,
     // and a half type has overflows where a float has none.
-    if (IsRewritten() && kernel_->num_evaluated() != evaluated_before) {
+    const bool is_rewritten =
+        !planned_.gelus.empty() || IsHalfFloat(planned_.float_type);
+    if (is_rewritten && kernel_->num_evaluated() != evaluated_before) {
       return false;
     }
     if (!IsHalfFloat(output.dtype()) || !HasNaN(output)) return true;
@@ -132,10 +127,6 @@ class OneDnnStep {
     kept.place = place;
     const auto k = static_cast<size_t>(found - inputs.begin());
     if (k < region.changes.size()) kept.changes = region.changes[k];
-    // The memory of a plan's placeholder is not needed any more.
-    if (place < planned_.inputs.size()) {
-      InputOf(&planned_.call, place).constant = NDArray();
-    }
   }
 
   // Contents are compared where it is not known that they are unchanged.
@@ -151,12 +142,6 @@ class OneDnnStep {
       if (changes != nullptr) kept.count = changes->count;
     }
     return true;
-  }
-
-  // Whether the call computes what the operations do, but with other roundings,
-  // or with other results for NaN.
-  bool IsRewritten() const {
-    return !planned_.gelus.empty() || IsHalfFloat(planned_.float_type);
   }
 
   absl::Status RunWide(absl::Span<const NDArray> inputs,
@@ -188,14 +173,10 @@ class OneDnnStep {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::unique_ptr<OneDnnKernel>> MakeKernel(
-      absl::Span<const NDArray> inputs) const {
-    NODEWISE_RETURN_IF_ERROR(
-        At(planned_.call.op.def().name, CheckGelus(inputs)));
-    return MakeOneDnnKernel(planned_.call);
-  }
-
-  absl::Status Make(absl::Span<const NDArray> inputs) {
+  // Makes the kernel that fits the constants and the number of threads as they
+  // are now, unless it is there.
+  absl::Status Prepare(absl::Span<const NDArray> inputs) {
+    if (IsCurrent(inputs)) return absl::OkStatus();
     threads_ = 0;
     for (Kept& kept : kept_) {
       const NDArray& given = inputs[kept.place];
@@ -214,19 +195,21 @@ class OneDnnStep {
     }
     // The call has the constants for as long as the kernel is made; holding
     // them longer would keep a second copy of all weights.
-    auto made = MakeKernel(inputs);
+    const absl::Status gelus =
+        At(planned_.call.op.def().name, CheckGelus(inputs));
+    auto made = gelus.ok() ? MakeOneDnnKernel(planned_.call) : gelus;
     for (const Kept& kept : kept_) {
       if (kept.place >= planned_.inputs.size()) continue;
       InputOf(&planned_.call, kept.place).constant = NDArray();
     }
     // A refusal is an answer for these constants, and the step is computed by
     // its definitions from now on. Any other error ends the run.
-    if (!made.ok() && !absl::IsUnimplemented(made.status()))
-      return made.status();
+    const absl::Status status = made.status();
+    if (!status.ok() && !absl::IsUnimplemented(status)) return status;
     threads_ = OneDnnThreads::Count();
     const std::lock_guard lock(mutex_);
     if (kernel_ != nullptr) num_evaluated_before_ += kernel_->num_evaluated();
-    why_not_ = made.ok() ? "" : std::string(MessageOf(made.status()));
+    why_not_ = MessageOf(status);
     kernel_ = made.ok() ? *std::move(made) : nullptr;
     return absl::OkStatus();
   }
@@ -383,8 +366,6 @@ class OneDnnRegionKernel : public RegionKernel {
         inputs.push_back(ValueOf(number, values));
       }
     }
-    NODEWISE_ASSIGN_OR_RETURN(const bool can, step->Prepare(inputs));
-    if (!can) return false;
     return step->Run(inputs, values[Index(step->planned().result)]);
   }
 
@@ -549,13 +530,6 @@ OneDnnCall CallOf(const Network& network, const Operation& operation) {
   return call;
 }
 
-bool HasOneOutput(const Operation& operation) {
-  const auto& outputs = operation.outputs;
-  return outputs[0] != kNoValue &&
-         std::all_of(outputs.begin() + 1, outputs.end(),
-                     [](ValueId id) { return id == kNoValue; });
-}
-
 }  // namespace
 
 std::shared_ptr<const KernelMaker> OneDnnKernels() {
@@ -566,7 +540,11 @@ LayoutPreference OneDnnLayoutOf(const Network& network, OperationId id) {
   const Operation& operation = network.operation(id);
   // oneDNN makes first outputs alone, so such an operation is left to its
   // definition, which knows no layouts.
-  if (!HasOneOutput(operation)) return LayoutPreference::kPlain;
+  const auto& outputs = operation.outputs;
+  const bool has_one =
+      outputs[0] != kNoValue &&
+      std::ranges::count(outputs, kNoValue) + 1 == std::ssize(outputs);
+  if (!has_one) return LayoutPreference::kPlain;
   const OneDnnCall call = CallOf(network, operation);
   const bool is_any =
       std::ranges::any_of(call.inputs, [](const OneDnnInput& input) {

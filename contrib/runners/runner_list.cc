@@ -23,38 +23,33 @@ bool IsGraph(const RunnerTarget& target) { return target.graph != nullptr; }
 bool IsNetwork(const RunnerTarget& target) { return target.network != nullptr; }
 bool IsForeign(const RunnerTarget& target) { return target.foreign != nullptr; }
 
-absl::StatusOr<std::unique_ptr<Runner>> MakePlain(const RunnerTarget& target) {
+using Made = absl::StatusOr<std::unique_ptr<Runner>>;
+
+Made MakePlain(const RunnerTarget& target) {
   NODEWISE_ASSIGN_OR_RETURN(auto executor, target.graph->MakeExecutor());
   return std::make_unique<GraphRunner>("plain", target.graph,
                                        std::move(executor));
 }
 
 #ifdef NODEWISE_USE_PROFILER
-absl::StatusOr<std::unique_ptr<Runner>> MakeDebug(const RunnerTarget& target) {
-  return MakeDebugRunner(target.graph);
-}
-
 // A device does not survive the fork that each of these runs begins with.
 bool IsGuardable(const RunnerTarget& target) {
   return IsGraph(target) && CanBeGuarded(*target.graph);
 }
-absl::StatusOr<std::unique_ptr<Runner>> MakeGuarded(
-    const RunnerTarget& target) {
-  return MakeGuardedRunner(target.graph);
+template <TensorAddresses kAddresses>
+Made MakeGuarded(const RunnerTarget& target) {
+  return MakeGuardedRunner(target.graph, kAddresses);
 }
-absl::StatusOr<std::unique_ptr<Runner>> MakeBarelyAligned(
-    const RunnerTarget& target) {
-  return MakeGuardedRunner(target.graph, TensorAddresses::kBarelyAligned);
+Made MakeDebug(const RunnerTarget& target) {
+  return MakeDebugRunner(target.graph);
 }
 #endif
 
-absl::StatusOr<std::unique_ptr<Runner>> MakeInterpreter(
-    const RunnerTarget& target) {
+Made MakeInterpreter(const RunnerTarget& target) {
   return MakeNetworkRunner("interpreter", target.name, target.network);
 }
 
-absl::StatusOr<std::unique_ptr<Runner>> MakeForeign(
-    const RunnerTarget& target) {
+Made MakeForeign(const RunnerTarget& target) {
   return MakeForeignRunner(*target.foreign);
 }
 
@@ -67,11 +62,11 @@ constexpr RunnerKind kKinds[] = {
     {"guarded",
      "a compiled graph on a CPU that can be looked into, each run in a process "
      "of its own",
-     &IsGuardable, &MakeGuarded},
+     &IsGuardable, &MakeGuarded<TensorAddresses::kUsual>},
     {"barely_aligned",
      "as guarded, with tensors at odd multiples of the 64 bytes that TVM "
      "promises",
-     &IsGuardable, &MakeBarelyAligned},
+     &IsGuardable, &MakeGuarded<TensorAddresses::kBarelyAligned>},
 #endif
     {"interpreter", "a network by the definitions of its operators", &IsNetwork,
      &MakeInterpreter},
