@@ -89,8 +89,8 @@ class FunctionNames {
 class GraphMaker {
  public:
   explicit GraphMaker(const Network& network) : network_(network) {
-    graph_.node_row_ptr.push_back(0);
-    SetBuiltInFunctions(&graph_);
+    graph.node_row_ptr.push_back(0);
+    SetBuiltInFunctions(&graph);
   }
 
   absl::Status Make(const LoweringPlan& plan) {
@@ -105,13 +105,13 @@ class GraphMaker {
     AddParams(network_.outputs());
     for (const PlannedNode& node : *nodes) AddFunction(node);
     for (const ValueId id : network_.outputs()) {
-      graph_.heads.push_back(entries_.at(id));
+      graph.heads.push_back(entries_.at(id));
     }
     return absl::OkStatus();
   }
 
-  Graph& graph() { return graph_; }
-  std::vector<NamedTensor> TakeParams() { return std::move(params_); }
+  Graph graph;
+  std::vector<NamedTensor> params;
 
  private:
   bool IsLast(ValueId id) const {
@@ -133,20 +133,20 @@ class GraphMaker {
     entry.shape = *type.sizes();
     entry.dtype = type.dtype;
     entry.storage_id = StorageOf(id);
-    graph_.entries.push_back(std::move(entry));
-    const auto node = static_cast<uint32_t>(graph_.nodes.size());
+    graph.entries.push_back(std::move(entry));
+    const auto node = static_cast<uint32_t>(graph.nodes.size());
     entries_[id] = {node, output, 0};
   }
 
   void AddNode(GraphNode node) {
-    graph_.nodes.push_back(std::move(node));
-    graph_.node_row_ptr.push_back(static_cast<uint32_t>(graph_.entries.size()));
+    graph.nodes.push_back(std::move(node));
+    graph.node_row_ptr.push_back(static_cast<uint32_t>(graph.entries.size()));
   }
 
   void AddInput(ValueId id) {
     GraphNode node;
     node.name = network_.value(id).name;
-    graph_.arg_nodes.push_back(static_cast<uint32_t>(graph_.nodes.size()));
+    graph.arg_nodes.push_back(static_cast<uint32_t>(graph.nodes.size()));
     AddEntry(id, network_.value(id).type, 0);
     AddNode(std::move(node));
   }
@@ -158,7 +158,7 @@ class GraphMaker {
           value.kind == NetworkValue::Kind::kConstant && !entries_.contains(id);
       if (!is_new) continue;
       AddInput(id);
-      params_.push_back({value.name, value.data});
+      params.push_back({value.name, value.data});
     }
   }
 
@@ -183,7 +183,7 @@ class GraphMaker {
       node.attrs.emplace_back(kChannelsLastAttribute, ListText(channels_last));
     }
     for (const OperationId id : made.operations) {
-      node_of_[id] = static_cast<uint32_t>(graph_.nodes.size());
+      node_of_[id] = static_cast<uint32_t>(graph.nodes.size());
     }
     AddNode(std::move(node));
   }
@@ -203,8 +203,6 @@ class GraphMaker {
   const Network& network_;
   const LayoutTable* layouts_ = nullptr;
   const StorageTable* storage_ = nullptr;
-  Graph graph_;
-  std::vector<NamedTensor> params_;
   FunctionNames functions_;
   int32_t num_storages_ = 0;
   // The ids of shared memory.
@@ -224,14 +222,13 @@ absl::StatusOr<Lowered> Lower(const Network& network, const std::string& name,
   GraphMaker maker(network);
   NODEWISE_RETURN_IF_ERROR(maker.Make(plan));
   DiagnosticList diagnostics;
-  CheckGraph(maker.graph(), &diagnostics);
+  CheckGraph(maker.graph, &diagnostics);
   if (diagnostics.HasErrors()) return At(name, diagnostics.ToStatus());
   // The text that is written to a file shows what is found wrong later.
   Lowered lowered;
-  NODEWISE_ASSIGN_OR_RETURN(
-      lowered.graph,
-      ParseGraph(GraphText::FromString(name, WriteGraph(maker.graph()))));
-  lowered.params = maker.TakeParams();
+  NODEWISE_ASSIGN_OR_RETURN(lowered.graph, ParseGraph(GraphText::FromString(
+                                               name, WriteGraph(maker.graph))));
+  lowered.params = std::move(maker.params);
   NODEWISE_ASSIGN_OR_RETURN(lowered.kernels, plan.kernels());
   return lowered;
 }

@@ -411,32 +411,27 @@ absl::Status CheckNetwork(const Network& network) {
   return absl::OkStatus();
 }
 
-// The names of nodes. An operation may be called as an input is.
-class NodeNames {
- public:
-  explicit NodeNames(const Network& network) : network_(network) {
-    for (const auto& value : network_.data().values) {
-      if (!value.has_value()) continue;
-      const bool is_node = value->kind == NetworkValue::Kind::kInput ||
-                           value->kind == NetworkValue::Kind::kConstant;
-      if (is_node) names_.insert(value->name);
-    }
+// Returns the names that graphs have before there is a node. An operation may
+// be called as an input is, and graphs have one set of names for all.
+std::unordered_set<std::string> NamesBeforeNodes(const Network& network) {
+  std::unordered_set<std::string> names;
+  for (const auto& value : network.data().values) {
+    if (!value.has_value()) continue;
+    const bool is_node = value->kind == NetworkValue::Kind::kInput ||
+                         value->kind == NetworkValue::Kind::kConstant;
+    if (is_node) names.insert(value->name);
   }
+  return names;
+}
 
-  // Graphs have one set of names for inputs, parameters and nodes.
-  std::string FreeName(OperationId id) {
-    const std::string& name = network_.operation(id).name;
-    std::string free = name;
-    for (int n = 2; !names_.insert(free).second; ++n) {
-      free = fmt::format("{}_{}", name, n);
-    }
-    return free;
+std::string FreeName(const std::string& name,
+                     std::unordered_set<std::string>* taken) {
+  std::string free = name;
+  for (int n = 2; !taken->insert(free).second; ++n) {
+    free = fmt::format("{}_{}", name, n);
   }
-
- private:
-  const Network& network_;
-  std::unordered_set<std::string> names_;
-};
+  return free;
+}
 
 // Which operations become one node, and what of them others read.
 std::vector<ObservedRegion> RegionsOf(const Network& network,
@@ -467,13 +462,15 @@ LayoutTable LayoutsOf(const Network& network, const LowerOptions& options,
 absl::StatusOr<NodeTable> NodesOf(const Network& network,
                                   const std::vector<ObservedRegion>& regions,
                                   const RegionLayouts& layouts) {
-  NodeNames names(network);
+  std::unordered_set<std::string> names = NamesBeforeNodes(network);
   NodeTable nodes;
   for (const ObservedRegion& region : regions) {
     NODEWISE_ASSIGN_OR_RETURN(
         nodes.emplace_back(),
-        MakeRegion(network, region, names.FreeName(region.operations.back()),
-                   layouts));
+        MakeRegion(
+            network, region,
+            FreeName(network.operation(region.operations.back()).name, &names),
+            layouts));
   }
   return nodes;
 }

@@ -47,9 +47,6 @@ struct ErrorSum {
   }
 };
 
-// The results of one run by the names of their values.
-using Results = std::map<std::string, NDArray>;
-
 // `observe` is given each result of an operation.
 absl::Status RunOn(const Network& network, const Interpreter& interpreter,
                    const Sample& sample,
@@ -173,7 +170,7 @@ absl::StatusOr<std::vector<ValueError>> MeasureErrors(
   const Interpreter lowered_runs(lowered);
   std::map<std::string, ErrorSum> sums;
   for (const Sample& sample : samples) {
-    Results expected;
+    std::map<std::string, NDArray> expected;  // By value.
     NODEWISE_RETURN_IF_ERROR(
         RunOn(original, original_runs, sample,
               [&](const std::string& name, const NDArray& tensor) {

@@ -22,9 +22,9 @@ struct Polynomial {
   static constexpr size_t kDegrees = 4;
   std::array<double, 2 * kDegrees> of = {};
 
-  static Polynomial Number(double number) {
+  static Polynomial Term(size_t power, double factor) {
     Polynomial made;
-    made.of[0] = number;
+    made.of[power] = factor;
     return made;
   }
   bool IsZeroFrom(size_t begin) const {
@@ -73,69 +73,55 @@ struct Formula {
   Polynomial argument;
 };
 
-// Makes no formula if the parts are not polynomials of x and one function.
-class FormulaMaker {
- public:
-  std::optional<Formula> Make(absl::Span<const Part> parts,
-                              absl::Span<const double> numbers) {
-    for (const Part& part : parts) {
-      const auto made = Compute(part, numbers);
-      if (!made.has_value()) return std::nullopt;
-      made_.push_back(*made);
-    }
-    formula_.result = made_.back();
-    return formula_;
+// Computes the next part from those before it; none if it is not a polynomial
+// of x and one function.
+std::optional<Polynomial> Compute(const Part& part,
+                                  absl::Span<const double> numbers,
+                                  absl::Span<const Polynomial> made,
+                                  Formula* formula) {
+  using Kind = Part::Kind;
+  // Numbers have their place among `numbers` where other parts have an operand.
+  if (part.kind == Kind::kNumber)
+    return Polynomial::Term(0, numbers[part.left]);
+  if (part.kind == Kind::kInput) return Polynomial::Term(1, 1);
+  const Polynomial& left = made[part.left];
+  const Polynomial& right = made[part.right];
+  switch (part.kind) {
+    case Kind::kAdd:
+      return SumOf(left, right);
+    case Kind::kMul:
+      return ProductOf(left, right);
+    case Kind::kDiv:
+      if (!right.IsNumber()) return std::nullopt;
+      return ProductOf(left, Polynomial::Term(0, 1 / right.of[0]));
+    case Kind::kPow:
+      return PowerOf(left, right);
+    default:
+      if (formula->function.has_value() || !left.HasNoF()) return std::nullopt;
+      formula->function = part.kind;
+      formula->argument = left;
+      return Polynomial::Term(Polynomial::kDegrees, 1);
   }
+}
 
- private:
-  std::optional<Polynomial> Compute(const Part& part,
-                                    absl::Span<const double> numbers) {
-    using Kind = Part::Kind;
-    switch (part.kind) {
-      case Kind::kInput: {
-        Polynomial x;
-        x.of[1] = 1;
-        return x;
-      }
-      case Kind::kNumber:
-        return Polynomial::Number(numbers[part.left]);
-      case Kind::kAdd:
-        return SumOf(made_[part.left], made_[part.right]);
-      case Kind::kMul:
-        return ProductOf(made_[part.left], made_[part.right]);
-      case Kind::kDiv: {
-        const Polynomial& divisor = made_[part.right];
-        if (!divisor.IsNumber()) return std::nullopt;
-        return ProductOf(made_[part.left],
-                         Polynomial::Number(1 / divisor.of[0]));
-      }
-      case Kind::kPow:
-        return PowerOf(made_[part.left], made_[part.right]);
-      default:
-        return Apply(part);
-    }
+std::optional<Formula> FormulaOf(absl::Span<const Part> parts,
+                                 absl::Span<const double> numbers) {
+  Formula formula;
+  std::vector<Polynomial> made;  // By part.
+  for (const Part& part : parts) {
+    const auto next = Compute(part, numbers, made, &formula);
+    if (!next.has_value()) return std::nullopt;
+    made.push_back(*next);
   }
-  std::optional<Polynomial> Apply(const Part& part) {
-    if (formula_.function.has_value() || !made_[part.left].HasNoF()) {
-      return std::nullopt;
-    }
-    formula_.function = part.kind;
-    formula_.argument = made_[part.left];
-    Polynomial f;
-    f.of[Polynomial::kDegrees] = 1;
-    return f;
-  }
-
-  std::vector<Polynomial> made_;  // By part.
-  Formula formula_;
-};
+  formula.result = made.back();
+  return formula;
+}
 
 // What a Gelu comes to.
 Formula GeluOf(Part::Kind function) {
   Formula gelu;
   gelu.function = function;
-  gelu.result.of[1] = 0.5;
-  gelu.result.of[Polynomial::kDegrees + 1] = 0.5;
+  gelu.result.of[1] = gelu.result.of[Polynomial::kDegrees + 1] = 0.5;
   if (function == Part::Kind::kErf) {
     gelu.argument.of[1] = std::numbers::sqrt2 / 2;
     return gelu;
@@ -293,7 +279,7 @@ struct GeluFinder {
       // but the cube.
       if (exponent.kind == Part::Kind::kNumber) any[exponent.left] = 3;
     }
-    const auto formula = FormulaMaker().Make(pattern->parts_, any);
+    const auto formula = FormulaOf(pattern->parts_, any);
     if (!IsGelu(formula, HUGE_VAL) || NumbersAround(pattern->parts_) != 2) {
       return false;
     }
@@ -336,7 +322,7 @@ std::optional<GeluPattern> GeluPattern::Find(
 // A factor is made of two rounded numbers at most.
 bool GeluPattern::Holds(absl::Span<const double> numbers,
                         double spacing) const {
-  return IsGelu(FormulaMaker().Make(parts_, numbers), spacing);
+  return IsGelu(FormulaOf(parts_, numbers), spacing);
 }
 
 }  // namespace nodewise

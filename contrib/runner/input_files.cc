@@ -312,7 +312,17 @@ void InputCollector::Complete(std::optional<uint64_t> seed,
   if (diagnostics_.HasErrors()) return;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs_[i].from.empty() || !list_.IsNeeded(i)) continue;
-    seed.has_value() ? Draw(i, *seed, hints) : AddMissing(i, hints);
+    if (seed.has_value()) {
+      Draw(i, *seed, hints);
+      continue;
+    }
+    const std::string name = list_.Key(i);
+    Diagnostic missing;
+    missing.file = "input " + name;
+    missing.found = "was not given";
+    missing.expected = list_.TypeText(i);
+    if (hints.how_to_give) missing.hint = hints.how_to_give(name);
+    diagnostics_.Add(std::move(missing));
   }
 }
 
@@ -336,16 +346,6 @@ void InputCollector::Draw(size_t input, uint64_t seed, const Hints& hints) {
   const absl::Status status =
       tensor.ok() ? Keep(input, *tensor) : tensor.status();
   if (!status.ok()) AddError(At("input " + name, status));
-}
-
-void InputCollector::AddMissing(size_t input, const Hints& hints) {
-  const std::string name = list_.Key(input);
-  Diagnostic diagnostic;
-  diagnostic.file = "input " + name;
-  diagnostic.found = "was not given";
-  diagnostic.expected = list_.TypeText(input);
-  if (hints.how_to_give) diagnostic.hint = hints.how_to_give(name);
-  diagnostics_.Add(std::move(diagnostic));
 }
 
 std::vector<RunInput> InputCollector::Inputs() const {

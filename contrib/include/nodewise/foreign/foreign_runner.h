@@ -41,7 +41,6 @@ struct ForeignLimits {
   uint64_t printed_bytes = uint64_t{64} << 20;
 };
 
-// What a foreign program is to run.
 // Counts the runs of a program. Any thread may call it.
 class ProgramMeter {
  public:
@@ -59,6 +58,7 @@ class ProgramMeter {
   ProgramRuns runs_;
 };
 
+// What a foreign program is to run.
 struct ForeignTarget {
   std::string name;  // What messages call it: "ort:model.onnx".
   ForeignCommand command;

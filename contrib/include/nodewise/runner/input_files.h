@@ -106,7 +106,6 @@ class InputCollector {
            const std::string& path);
   absl::Status Keep(size_t input, const NDArray& tensor);
   void Draw(size_t input, uint64_t seed, const Hints& hints);
-  void AddMissing(size_t input, const Hints& hints);
   void AddError(const absl::Status& status) {
     diagnostics_.Add(DiagnosticOf(status));
   }
