@@ -189,6 +189,8 @@ struct ForeignDumper {
     RunOptions options;
     options.sink = &absent;
     NODEWISE_RETURN_IF_ERROR(RunOnce(options).status());
+    // Their neighbours become one node with them, so the graph has to be made
+    // again.
     std::erase_if(observed, [&](const std::string& name) {
       return absent.names.contains(name);
     });

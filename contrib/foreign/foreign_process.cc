@@ -175,6 +175,8 @@ struct ChildPlan {
 [[noreturn]] void BecomeProgram(const ChildPlan& plan) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have ended before the call above, which then never takes
+  // effect.
   if (getppid() != plan.parent) _exit(127);
   // The program must not inherit signals that this process ignores or handles.
   for (int signal = 1; signal < NSIG; ++signal) {

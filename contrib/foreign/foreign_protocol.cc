@@ -251,6 +251,7 @@ absl::Status ReadDurations(const Json& document, uint64_t repeats,
       if (!item.is_number_unsigned() || item.get<uint64_t>() > INT64_MAX) break;
       answer->durations_ns.push_back(item.get<int64_t>());
     }
+    // The list was read to its end, so all of its items are times.
     if (answer->durations_ns.size() == repeats) return absl::OkStatus();
   }
   return Garbled("/durations_ns",
@@ -501,6 +502,8 @@ absl::StatusOr<ForeignAnswer> ReadAnswer(const ForeignFolder& folder,
                             TextIn(document, "runtime", ""));
   answer.runtime = Printable(Shortened(runtime));
   const auto takes_cases = document.find("takes_cases");
+  // A program that does not know the member leaves it out, and one with another
+  // type there says no.
   answer.takes_cases = takes_cases != document.end() && *takes_cases == true;
   NODEWISE_ASSIGN_OR_RETURN(answer.tensors,
                             ReadTensors(document, request.asked));
@@ -524,6 +527,8 @@ absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
     return Garbled("/cases", "is not a list of {}, expected one",
                    CountOf(cases.size(), "case"));
   }
+  // A case that is refused or garbled says nothing about the others, which may
+  // have taken minutes to compute.
   std::vector<AnsweredCase> answers;
   uint64_t bytes = 0;
   for (size_t i = 0; i < cases.size(); ++i) {

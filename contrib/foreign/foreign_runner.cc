@@ -651,6 +651,7 @@ absl::StatusOr<std::vector<AskedCase>> AskAll(
         ForeignModel model,
         ForeignModel::Create(*cases[i].network, nullptr, {}));
     NODEWISE_ASSIGN_OR_RETURN(AskedCase asked, AskFor(cases[i], model));
+    // Cases of one network in a row share the file of its model.
     if (i > 0 && cases[i].network == cases[i - 1].network) {
       asked.model = all.back().model;
     } else {
@@ -696,6 +697,8 @@ absl::StatusOr<bool> AskWhetherItTakesCases(const ForeignCommand& command,
                             ForeignFolder::Create());
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<AskedCase> asked,
                             AskAll({&one, 1}, folder));
+  // An answer to a usual request says it, so no program is asked about
+  // something that it may not know.
   const ForeignRequest request{asked[0].model, asked[0].inputs, asked[0].asked};
   NODEWISE_ASSIGN_OR_RETURN(const std::string path,
                             WriteRequest(request, folder));

@@ -94,6 +94,8 @@ constexpr const char* kAdapters = "../share/nodewise/adapters";
 // For programs that use the libraries from elsewhere.
 constexpr const char* kInstalledAdapters = NODEWISE_ADAPTERS;
 
+// The packages of a runtime are often in an environment of their own, so users
+// can name its Python.
 std::string PythonOf(const ProgramSpec& spec) {
   if (!spec.python.empty()) return spec.python;
   const char* const chosen = std::getenv(kPythonVariable);

@@ -25,6 +25,8 @@ struct OneNode {
 // is written of the operation has its own.
 absl::Status SetOpsets(const ops::Opaque& op, Network* network) {
   const auto set = [&](const std::string& domain, int64_t version) {
+    // A model may be newer than the operators here; other domains have no
+    // version that is known.
     const int64_t newest = domain.empty() ? kNewestOpset : INT_MAX;
     return network->SetOpset(domain,
                              static_cast<int>(std::min(version, newest)));
@@ -109,6 +111,8 @@ RunKey KeyOf(const ops::Opaque& op, absl::Span<const NDArray> inputs,
 // fault runs the same network with the same inputs again and again.
 class KeptResults {
  public:
+  // A search through all of them: comparing a thousand short keys is nothing
+  // beside the start of a program.
   std::optional<std::vector<NDArray>> Find(const RunKey& key) {
     const std::lock_guard lock(mutex_);
     for (const Result& result : results_) {
@@ -166,6 +170,8 @@ class ForeignOpaqueRunner : public OpaqueRunner {
   }
 
  private:
+  // A runner for each call: the network has the types of these inputs, which
+  // may be others the next time.
   absl::StatusOr<std::vector<NDArray>> RunOne(
       const ops::Opaque& op, absl::Span<const NDArray> inputs,
       absl::Span<const bool> wanted) const {
@@ -209,6 +215,7 @@ absl::Status OrderOpaqueOperations(Network* network) {
                                        network->order().end());
   for (const OperationId id : order) {
     if (network->operation(id).attrs.As<ops::Opaque>() == nullptr) continue;
+    // A chain is enough, since waiting is transitive.
     if (last != kNoOperation) {
       NODEWISE_RETURN_IF_ERROR(network->RunAfter(last, id));
     }

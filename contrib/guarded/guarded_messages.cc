@@ -230,7 +230,8 @@ absl::Status ReceiveResult(HeadReader& head, PipeReader& reader,
   return listener->Take(std::move(result));
 }
 
-// Returns the tensor, compact and in host memory.
+// Returns the tensor, compact and in host memory. Contents travel as one run of
+// bytes, and a hash is that of such a run.
 absl::StatusOr<NDArray> Compact(const DLTensor& tensor) {
   NDArray lent = NDArray::Borrow(tensor, nullptr);
   if (lent.device().device_type == kDLCPU && IsCompact(tensor)) return lent;
@@ -297,6 +298,9 @@ bool RunSender::IsAsGiven(const TensorItem& item, const NDArray& tensor) const {
          std::memcmp(given.data(), tensor.data(), tensor.bytes()) == 0;
 }
 
+// Hashes are compared and not contents, since the child keeps no copy of what
+// its nodes have made. The waiting process has kept the tensor itself, which it
+// then hands out again.
 bool RunSender::IsAsMade(const TensorItem& item, uint64_t hash) const {
   if (item.key.role != TensorRole::kInput || item.origin == nullptr) {
     return false;
@@ -327,6 +331,8 @@ absl::Status HearMessage(PipeReader& reader, const std::string& source,
                     "{} (has a node written over memory that is not its own?)",
                     bytes, kMostHeadBytes));
   }
+  // All of the head is here before a field of it is looked at, so that a wrong
+  // length is found out at once.
   std::vector<uint8_t> text(bytes);
   NODEWISE_RETURN_IF_ERROR(reader.Read(text.data(), text.size()));
   HeadReader head(text);

@@ -173,6 +173,7 @@ class GraphMaker {
     for (const ValueId id : made.inputs) {
       node.inputs.push_back(entries_.at(id));
     }
+    // Barriers of the network become edges without a tensor.
     node.control_deps = WaitsFor(made);
     std::vector<std::string> channels_last;
     for (uint32_t i = 0; i < made.outputs.size(); ++i) {

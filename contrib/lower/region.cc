@@ -108,6 +108,7 @@ absl::Status CheckTensors(const KernelRequest& request, Region* region) {
     const DLTensor& tensor = *request.arguments[at++];
     NODEWISE_RETURN_IF_ERROR(
         CheckTensor("output", network.value(output), tensor));
+    // The node knows all sizes, while the text need not.
     region->outputs.push_back(TypeOf(tensor, network.value(output)));
   }
   return absl::OkStatus();
@@ -163,6 +164,7 @@ std::vector<std::pair<std::string, std::string>> AttributesOf(
   attrs.emplace_back(kNetworkAttribute, NetworkToText(network.data()));
   attrs.emplace_back(kCoversAttribute, ListText(region.covers));
   attrs.emplace_back(kValuesAttribute, ListText(values));
+  // An empty list would say no more than its absence.
   if (!constants.empty()) {
     attrs.emplace_back(kConstantsAttribute, ListText(constants));
   }

@@ -63,6 +63,8 @@ class LayoutChooser {
       for (const ValueId input : operation.inputs) {
         if (input == kNoValue) continue;
         const NetworkValue& value = network_.value(input);
+        // A value that is made and read within one region never lies anywhere
+        // by itself.
         const bool is_inner = value.kind == NetworkValue::Kind::kOutput &&
                               region_of_[Index(value.producer)] == r;
         const bool is_constant = value.kind == NetworkValue::Kind::kConstant;
@@ -123,6 +125,8 @@ LayoutPreference PreferenceOf(const Network& network,
   auto all = LayoutPreference::kAny;
   for (const OperationId id : region) {
     const LayoutPreference one = preference_of(network, id);
+    // One operation that cannot take them decides for its region, since all of
+    // it is one kernel.
     if (one == LayoutPreference::kPlain) return one;
     if (one == LayoutPreference::kChannelsLast) all = one;
   }

@@ -45,7 +45,8 @@ absl::Status AddSample(const Network& network, const Interpreter& interpreter,
 void RangeHistogram::Widen() {
   for (size_t i = 0; i < kBins / 4; ++i) {
     // From the middle outwards, so that nothing is overwritten before it is
-    // read.
+    // read. Two neighbours become one bin of twice the width; the outer halves
+    // are then empty.
     const size_t above = kBins / 2 + i;
     const size_t below = kBins / 2 - 1 - i;
     const size_t far_above = kBins / 2 + 2 * i;
@@ -146,6 +147,8 @@ absl::StatusOr<Calibration> Calibrate(const Network& network,
         AddSample(network, interpreter, sample, &histograms));
   }
   Calibration calibration;
+  // A value of which no number is finite has no range, which reports give as
+  // the reason.
   for (const auto& [name, histogram] : histograms) {
     if (histogram.empty()) continue;
     calibration[name] = histogram.Percentile(method.percent);

@@ -114,6 +114,8 @@ OperationId ActivationBehind(const Network& network,
       std::ranges::find(outputs, result) != outputs.end()) {
     return kNoOperation;
   }
+  // Integers can be cut off at a bound as floats can, so kernels do these two
+  // on the way out.
   const OpAttrs& attrs = network.operation(uses[0].user).attrs;
   const bool is_activation =
       attrs.As<ops::Relu>() != nullptr || attrs.As<ops::Clip>() != nullptr;

@@ -147,6 +147,7 @@ absl::StatusOr<Values> ConvertDropout(const OldOperation& old,
   }
   const Values& outputs = old.operation.outputs;
   const bool has_mask = outputs.size() > 1 && outputs[1] != kNoValue;
+  // A mask that nothing reads may have any type, and needs no Cast.
   const bool is_read =
       has_mask &&
       (!copy.old().value(outputs[1]).uses.empty() || copy.IsOutput(outputs[1]));

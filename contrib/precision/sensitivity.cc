@@ -88,6 +88,7 @@ using Outputs = std::vector<std::vector<NDArray>>;  // By sample.
 
 absl::StatusOr<Outputs> OutputsOf(const Network& network,
                                   absl::Span<const Sample> samples) {
+  // One interpreter for all samples: it has planned the run once.
   const Interpreter interpreter(network);
   Outputs outputs;
   for (const Sample& sample : samples) {
@@ -133,7 +134,8 @@ absl::StatusOr<std::vector<Sensitivity::Operator>> Ranking(
 }
 
 // The next length of the keep-list to try: each up to 8, then in steps that
-// grow with it, since the curve is flat there and each point costs a run.
+// grow with it, since the curve is flat there and each point costs a run. A
+// list of a thousand operations is tried at about thirty lengths so.
 size_t NextLength(size_t kept) { return kept < 8 ? kept + 1 : kept + kept / 4; }
 
 absl::StatusOr<std::vector<Sensitivity::Point>> Curve(
@@ -214,6 +216,8 @@ double Sensitivity::ErrorWith(size_t kept) const {
 }
 
 void Sensitivity::Suggest() {
+  // Both shares are of this error and this number, so that one unit of each
+  // weighs the same.
   const double all = curve.front().error;
   const auto count = static_cast<double>(curve.back().kept);
   suggested = 0;

@@ -114,6 +114,8 @@ class MixedLibrary : public Library {
     other.function = partner.function;
     other.attrs = partner.attrs;
     NODEWISE_ASSIGN_OR_RETURN(PackedFunc ours, candidate_->Bind(request));
+    // Both are bound now, so that a build that cannot run here is found out
+    // before the first run.
     auto theirs = reference_->Bind(other);
     if (!theirs.ok()) return At("the reference", theirs.status());
     return PackedFunc::FromBody([ours = std::move(ours),

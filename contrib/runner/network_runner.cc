@@ -48,6 +48,7 @@ absl::StatusOr<FoundTypes> TypesOfRun(const Network& network,
       if (!IsOpen(network, outputs[i])) continue;
       types.emplace_back(outputs[i], TensorType::Of(*run.result.outputs[i]));
     }
+    // True ends the run.
     return run.operation.id == last;
   };
   NODEWISE_RETURN_IF_ERROR(

@@ -48,6 +48,8 @@ class ReferenceKernel : public RegionKernel {
   }
 
  private:
+  // The interpreter refers to the network in it, so it comes first and stays
+  // where it is.
   const Region region_;
   const Interpreter interpreter_;
 };

@@ -221,6 +221,8 @@ absl::StatusOr<std::vector<NDArray>> Runner::Check(
         "runner {}: found {} repeats of a run that stops early, expected one",
         name(), options.repeats));
   }
+  // Last, because it holds on to the tensors: a run that is refused takes
+  // nothing.
   return MatchInputs(this->inputs(), inputs);
 }
 
@@ -264,6 +266,7 @@ std::vector<NamedTensor> NameGiven(const InputList& list,
 std::vector<std::string> UniqueNames(const std::vector<std::string>& names) {
   std::vector<NamedTensor> named;
   for (const std::string& name : names) named.push_back({name, NDArray()});
+  // The rule for names stands in one place, which works on tensors.
   MakeNamesUnique(&named);
   std::vector<std::string> unique;
   for (NamedTensor& each : named) unique.push_back(std::move(each.name));

@@ -96,6 +96,8 @@ absl::StatusOr<RunnerMaker> MakerOf(std::string_view kind,
           fmt::format("{}: is nothing that runner {} can run, expected {}",
                       target.name, kind, row.summary));
     }
+    // The maker holds the target, so that it may be called when the caller has
+    // long forgotten it.
     return RunnerMaker(
         [make = row.make, target = std::move(target)] { return make(target); });
   }
