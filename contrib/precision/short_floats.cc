@@ -80,7 +80,7 @@ struct ShortFloatMaker {
       const ValueId old = operation.outputs[i];
       if (old == kNoValue) continue;
       const NetworkValue& value = copy.made().value(made[i]);
-      // Some operators make float32 whatever they read.
+      // Some operators make float32 of every type.
       const bool is_short = value.type.dtype == type &&
                             copy.old().value(old).type.dtype == kFloat32;
       if (is_short) {
