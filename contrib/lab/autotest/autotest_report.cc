@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "fmt/format.h"
-#include "nodewise/autotest/finding_folder.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "contrib/lab/autotest/backward_network.h"
-#include "contrib/lab/autotest/shrink_case.h"
+#include "contrib/lab/autotest/draw/shrink_case.h"
+#include "contrib/lab/autotest/networks/case_network.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/support/status_macros.h"

@@ -4,9 +4,10 @@
 #include <cmath>
 #include <utility>
 
-#include "contrib/lab/autotest/run_executor.h"
+#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "fmt/format.h"
-#include "nodewise/autotest/backward.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/interp/bounded_run.h"
 #include "nodewise/interp/exact_tensors.h"
 #include "nodewise/interp/network_bounds.h"
 #include "nodewise/ndarray/record.h"

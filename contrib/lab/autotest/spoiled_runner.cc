@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/lab/autotest/value_keeper.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/precision/node_error.h"

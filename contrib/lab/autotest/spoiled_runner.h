@@ -2,14 +2,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nodewise/autotest/check_adapter.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/runner/runner.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 
@@ -36,5 +40,19 @@ absl::StatusOr<SpoiledResult> DrawSpoiling(const CheckedNetwork& checked,
 std::unique_ptr<Runner> MakeSpoiledRunner(std::unique_ptr<Runner> runner,
                                           std::unique_ptr<Runner> asked,
                                           SpoiledResult spoiling);
+
+// Keeps what a runner of a network hands out, by the names of values.
+class ValueKeeper : public TensorSink {
+ public:
+  absl::Status Take(const TensorItem& item) override {
+    if (item.tensor == nullptr) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(values_[std::string(item.key.node)], item.Keep());
+    return absl::OkStatus();
+  }
+  const std::map<std::string, NDArray>& values() const { return values_; }
+
+ private:
+  std::map<std::string, NDArray> values_;
+};
 
 }  // namespace nodewise

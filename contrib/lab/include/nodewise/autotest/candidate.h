@@ -9,7 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/autotest/backward.h"
+#include "nodewise/autotest/operator_space.h"
 #include "nodewise/foreign/c_compiler.h"
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/ir/network.h"

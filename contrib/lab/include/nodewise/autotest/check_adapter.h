@@ -13,6 +13,7 @@
 #include "nodewise/locate/locate.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
+#include "nodewise/report/report.h"
 #include "nodewise/runner/network_program.h"
 
 namespace nodewise {
@@ -103,5 +104,9 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
     std::shared_ptr<const NetworkProgram> program,
     const std::vector<CheckedNetwork>& networks, const OpSet& operators,
     const AdapterCheckOptions& options = {});
+
+// What was found out about an adapter, as text and document (docs/adapters.md
+// has its members).
+Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options);
 
 }  // namespace nodewise

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/autotest/choices.h"
-#include "nodewise/autotest/input_domain.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"

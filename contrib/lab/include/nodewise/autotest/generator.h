@@ -13,7 +13,6 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/autotest/choices.h"
-#include "nodewise/autotest/input_domain.h"
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/ndarray.h"
 

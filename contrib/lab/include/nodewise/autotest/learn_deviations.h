@@ -10,6 +10,7 @@
 #include "nodewise/autotest/candidate.h"
 #include "nodewise/locate/known_deviation.h"
 #include "nodewise/op/op_def.h"
+#include "nodewise/report/report.h"
 
 namespace nodewise {
 
@@ -56,5 +57,10 @@ absl::StatusOr<Learned> LearnDeviations(
 // Returns what a program calls itself, which takes a run. Fails as that, and
 // with kFailedPrecondition if it says nothing.
 absl::StatusOr<std::string> RuntimeOf(ForeignTarget program);
+
+// What was learned, as text and document (docs/known_deviations.md has its
+// members). `file` is where the rows are; empty: nowhere.
+Report ReportOf(const Learned& learned, const LearnOptions& options,
+                const std::string& file);
 
 }  // namespace nodewise

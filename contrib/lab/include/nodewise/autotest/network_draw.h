@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -48,5 +49,12 @@ std::unique_ptr<CaseSource> NetworkSource(NetworkScope scope);
 // no model has an operation.
 std::unique_ptr<CaseSource> MutationSource(
     std::vector<std::shared_ptr<const Network>> models);
+
+// Reads an ONNX model, or all in a folder and those in it, in the order of
+// their paths; each network is called as its file. Models of a folder that
+// cannot be imported are left out; fails, giving the first reason, if there is
+// no other.
+absl::StatusOr<std::vector<std::shared_ptr<const Network>>> LoadModelsOf(
+    const std::string& path);
 
 }  // namespace nodewise

@@ -1,0 +1,382 @@
+#include "nodewise/autotest/candidate.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "contrib/lab/autotest/candidates/run_executor.h"
+#include "fmt/format.h"
+#include "nodewise/emit_c/emit_c.h"
+#include "nodewise/ir/pass.h"
+#include "nodewise/module/module.h"
+#include "nodewise/onednn/onednn.h"
+#include "nodewise/onednn/onednn_backward.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/float_environment.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/temporary.h"
+
+namespace nodewise {
+namespace {
+
+class Callable : public Candidate {
+ public:
+  Callable(std::string name, NetworkFunction function)
+      : name_(std::move(name)), function_(std::move(function)) {}
+
+  const std::string& name() const override { return name_; }
+  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    for (const CandidateJob& job : jobs) {
+      CandidateAnswer answer;
+      for (const std::vector<NDArray>& set : job.sets) {
+        answer.sets.push_back(function_(*job.network, set));
+      }
+      take(std::move(answer));
+    }
+  }
+
+ private:
+  const std::string name_;
+  const NetworkFunction function_;
+};
+
+class WithBackward : public Candidate {
+ public:
+  WithBackward(std::unique_ptr<Candidate> inner, BackwardFunction backward)
+      : inner_(std::move(inner)), backward_(std::move(backward)) {}
+
+  const std::string& name() const override { return inner_->name(); }
+  size_t jobs_at_once() const override { return inner_->jobs_at_once(); }
+  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      CandidateAnswer answer = RunBackward(jobs[i]);
+      if (answer.sets.empty()) {
+        inner_->Run(jobs.subspan(i, 1), take);
+      } else {
+        take(std::move(answer));
+      }
+    }
+  }
+
+ private:
+  // Returns no sets for what it has no gradient for.
+  CandidateAnswer RunBackward(const CandidateJob& job) const {
+    CandidateAnswer answer;
+    if (job.backward == nullptr) return answer;
+    for (const std::vector<NDArray>& set : job.sets) {
+      answer.sets.push_back(backward_(*job.backward, set));
+      if (absl::IsUnimplemented(answer.sets.back().status())) return {};
+    }
+    return answer;
+  }
+
+  const std::unique_ptr<Candidate> inner_;
+  const BackwardFunction backward_;
+};
+
+class LoweredNetworks : public Candidate {
+ public:
+  LoweredNetworks(std::string name, LowerOptions options,
+                  std::function<Ref<Library>()> make_library)
+      : name_(std::move(name)),
+        options_(std::move(options)),
+        make_library_(std::move(make_library)) {}
+
+  const std::string& name() const override { return name_; }
+  // Nothing is gained by more, and memory of many has to be fetched again.
+  size_t jobs_at_once() const override { return 1; }
+  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    // Cases are small: threads would wait for each other.
+    const OneDnnThreads one(1);
+    for (const CandidateJob& job : jobs) {
+      auto executor = ExecutorOf(*job.network);
+      take(executor.ok() ? RunSets(job, executor->get())
+                         : AllFail(job, executor.status()));
+    }
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<GraphExecutor>> ExecutorOf(
+      const Network& network) const {
+    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
+                              Lower(network, "case", options_));
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto executor,
+        GraphExecutor::Create(std::move(lowered.graph), make_library_(), {}));
+    for (const NamedTensor& param : lowered.params) {
+      NODEWISE_RETURN_IF_ERROR(executor->SetParam(param.name, *param.tensor));
+    }
+    return executor;
+  }
+
+  const std::string name_;
+  const LowerOptions options_;
+  const std::function<Ref<Library>()> make_library_;
+};
+
+}  // namespace
+
+CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status) {
+  return {std::vector<CandidateOutputs>(job.sets.size(), status)};
+}
+
+std::vector<CandidateAnswer> RunJobs(Candidate& candidate,
+                                     absl::Span<const CandidateJob> jobs) {
+  std::vector<CandidateAnswer> answers;
+  candidate.Run(jobs, [&](CandidateAnswer answer) {
+    answers.push_back(std::move(answer));
+  });
+  return answers;
+}
+
+CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor) {
+  CandidateAnswer answer;
+  for (const std::vector<NDArray>& set : job.sets) {
+    answer.sets.push_back(RunExecutor(executor, set));
+  }
+  return answer;
+}
+
+CandidateOutputs RunExecutor(GraphExecutor* executor,
+                             absl::Span<const NDArray> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
+  }
+  NODEWISE_RETURN_IF_ERROR(executor->Run());
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
+  }
+  return outputs;
+}
+
+bool HasEqualBytes(const NDArray& a, const NDArray& b) {
+  return a.bytes() == b.bytes() &&
+         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+std::unique_ptr<Candidate> CallableCandidate(std::string name,
+                                             NetworkFunction function,
+                                             BackwardFunction backward) {
+  auto callable =
+      std::make_unique<Callable>(std::move(name), std::move(function));
+  if (backward == nullptr) return callable;
+  return BackwardCandidate(std::move(callable), std::move(backward));
+}
+
+std::unique_ptr<Candidate> BackwardCandidate(std::unique_ptr<Candidate> inner,
+                                             BackwardFunction backward) {
+  return std::make_unique<WithBackward>(std::move(inner), std::move(backward));
+}
+
+std::unique_ptr<Candidate> LoweredCandidate(
+    std::string name, LowerOptions options,
+    std::function<Ref<Library>()> make_library) {
+  return std::make_unique<LoweredNetworks>(std::move(name), std::move(options),
+                                           std::move(make_library));
+}
+
+namespace {
+
+class EmittedNetworks : public Candidate {
+ public:
+  EmittedNetworks(const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
+                  std::string optimisation, LowerOptions lowering)
+      : ops_(ops),
+        compiler_(std::move(compiler)),
+        optimisation_(std::move(optimisation)),
+        lowering_(std::move(lowering)) {}
+
+  const std::string& name() const override { return name_; }
+  // A compiler takes as long to begin as for some tens of small functions.
+  size_t jobs_at_once() const override { return 128; }
+
+  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    // Flags such as -ffast-math are about this library and not about the next
+    // candidate.
+    const KeepCandidateFloats kept;
+    std::vector<absl::StatusOr<Lowered>> lowered;
+    for (const CandidateJob& job : jobs) {
+      lowered.push_back(LowerForC(*job.network));
+    }
+    const auto library = Compile(&lowered);
+    const bool is_ours =
+        !library.ok() && !absl::IsUnavailable(library.status());
+    if (is_ours && jobs.size() > 1 && HasC(lowered)) {
+      // One of them does not compile, which is not the fault of the others.
+      Run(jobs.first(jobs.size() / 2), take);
+      return Run(jobs.subspan(jobs.size() / 2), take);
+    }
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      const absl::Status status =
+          lowered[i].ok() ? library.status() : lowered[i].status();
+      take(status.ok() ? RunOne(jobs[i], *lowered[i], *library)
+                       : AllFail(jobs[i], status));
+    }
+  }
+
+ private:
+  static bool HasC(const std::vector<absl::StatusOr<Lowered>>& lowered) {
+    return std::any_of(lowered.begin(), lowered.end(),
+                       [](const auto& one) { return one.ok(); });
+  }
+
+  // Fails if there is no C for some of it.
+  absl::StatusOr<Lowered> LowerForC(const Network& network) const {
+    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
+                              Lower(network, "case", lowering_));
+    NODEWISE_RETURN_IF_ERROR(EmitC(lowered.graph, ops_).status());
+    return lowered;
+  }
+
+  // Makes one library of all, and names its functions in the graphs.
+  absl::StatusOr<Ref<Library>> Compile(
+      std::vector<absl::StatusOr<Lowered>>* lowered) const {
+    std::vector<Graph*> graphs;
+    for (auto& one : *lowered) {
+      if (one.ok()) graphs.push_back(&one->graph);
+    }
+    if (graphs.empty()) return absl::UnimplementedError("no C");
+    NODEWISE_ASSIGN_OR_RETURN(const std::string source,
+                              EmitTogether(absl::MakeSpan(graphs), ops_));
+    return Load(source);
+  }
+
+  absl::StatusOr<Ref<Library>> Load(const std::string& source) const {
+    NODEWISE_ASSIGN_OR_RETURN(const std::string library,
+                              compiler_->Compile(source, optimisation_));
+    absl::StatusOr<Ref<Module>> module = LoadModule(library);
+    // The code stays mapped when its file is gone.
+    RemoveTree(library.c_str());
+    NODEWISE_RETURN_IF_ERROR(module.status());
+    return LibraryOf(*std::move(module));
+  }
+
+  static CandidateAnswer RunOne(const CandidateJob& job, const Lowered& lowered,
+                                const Ref<Library>& library) {
+    auto executor = GraphExecutor::Create(lowered.graph, library);
+    absl::Status status = executor.status();
+    if (status.ok()) {
+      status = (*executor)->LoadParams(Params{lowered.params}).status();
+    }
+    return status.ok() ? RunSets(job, executor->get()) : AllFail(job, status);
+  }
+
+  const OpSet& ops_;
+  const std::shared_ptr<const CCompiler> compiler_;
+  const std::string optimisation_;
+  const LowerOptions lowering_;
+  const std::string name_ = "c";
+};
+
+}  // namespace
+
+std::unique_ptr<Candidate> EmittedCandidate(
+    const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
+    std::string optimisation, LowerOptions lowering) {
+  return std::make_unique<EmittedNetworks>(
+      ops, std::move(compiler), std::move(optimisation), std::move(lowering));
+}
+
+namespace {
+
+class RewrittenNetworks : public Candidate {
+ public:
+  RewrittenNetworks(std::unique_ptr<Candidate> inner, std::vector<Pass> passes)
+      : inner_(std::move(inner)), passes_(std::move(passes)) {}
+
+  const std::string& name() const override { return inner_->name(); }
+  size_t jobs_at_once() const override { return inner_->jobs_at_once(); }
+
+  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+    std::vector<absl::StatusOr<Network>> rewritten;
+    std::vector<CandidateJob> left;
+    rewritten.reserve(jobs.size());
+    for (const CandidateJob& job : jobs) {
+      auto& network = rewritten.emplace_back(Rewrite(*job.network));
+      if (network.ok()) left.push_back({&*network, job.sets});
+    }
+    std::vector<CandidateAnswer> answers = RunJobs(*inner_, left);
+    size_t at = 0;
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      take(rewritten[i].ok() ? std::move(answers[at++])
+                             : AllFail(jobs[i], rewritten[i].status()));
+    }
+  }
+
+ private:
+  absl::StatusOr<Network> Rewrite(Network network) const {
+    const auto findings = RunPasses(passes_, {}, network);
+    if (findings.ok()) return network;
+    return absl::AbortedError(std::string(MessageOf(findings.status())));
+  }
+
+  const std::unique_ptr<Candidate> inner_;
+  const std::vector<Pass> passes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Candidate> RewrittenCandidate(std::unique_ptr<Candidate> inner,
+                                              std::vector<Pass> passes) {
+  return std::make_unique<RewrittenNetworks>(std::move(inner),
+                                             std::move(passes));
+}
+
+namespace {
+
+// What an operation reads: what the network is given, or a constant.
+absl::StatusOr<std::vector<NDArray>> TensorsOf(
+    const Network& network, const Operation& operation,
+    const std::vector<NDArray>& inputs) {
+  std::vector<NDArray> tensors;
+  for (const ValueId id : operation.inputs) {
+    NDArray& tensor = tensors.emplace_back();
+    if (id == kNoValue) continue;
+    const auto all = network.inputs();
+    const auto place = std::find(all.begin(), all.end(), id);
+    tensor = place != all.end()
+                 ? inputs[static_cast<size_t>(place - all.begin())]
+                 : network.value(id).data;
+    if (tensor.defined()) continue;
+    return absl::UnimplementedError("an input is made by another operation");
+  }
+  return tensors;
+}
+
+CandidateOutputs RunBackward(const BackwardCase& backward,
+                             const std::vector<NDArray>& inputs) {
+  const OneDnnThreads one(1);
+  const Network& network = backward.forward;
+  if (network.order().size() != 1 || network.outputs().size() != 1 ||
+      backward.outputs.size() != 1) {
+    return absl::UnimplementedError("is not an operation with one output");
+  }
+  const Operation& operation = network.operation(network.order()[0]);
+  if (operation.outputs[0] != network.outputs()[0]) {
+    return absl::UnimplementedError("the output is not the first");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
+                            TensorsOf(network, operation, inputs));
+  std::vector<size_t> wanted;
+  for (const size_t input : backward.inputs) {
+    const ValueId id = network.inputs()[input];
+    const auto& read = operation.inputs;
+    const auto slot = std::find(read.begin(), read.end(), id);
+    if (std::count(read.begin(), read.end(), id) != 1) {
+      return absl::UnimplementedError("an input is not read once");
+    }
+    wanted.push_back(static_cast<size_t>(slot - read.begin()));
+  }
+  return RunOneDnnBackward(
+      {operation.attrs, tensors, inputs[network.inputs().size()], wanted});
+}
+
+}  // namespace
+
+BackwardFunction OneDnnBackward() { return &RunBackward; }
+
+}  // namespace nodewise

@@ -1,0 +1,230 @@
+#include "nodewise/autotest/choices.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+uint64_t Choices::UpTo(uint64_t most) {
+  if (made_.size() >= kMost) {
+    is_exhausted_ = true;
+    return 0;
+  }
+  uint64_t value = 0;
+  if (is_replay_) {
+    const size_t at = made_.size();
+    if (at < values_.size()) value = std::min(values_[at], most);
+  } else if (most == UINT64_MAX) {
+    value = random_.Next();
+  } else if (most > 0) {
+    // A multiple of the range would be as likely as another number; the rest of
+    // 64 bits is too small to matter.
+    value = random_.Next() % (most + 1);
+  }
+  made_.push_back({value, most});
+  return value;
+}
+
+Choices::Group::Group(Choices* choices)
+    : choices_(*choices), begin_(choices->made_.size()) {}
+
+Choices::Group::~Group() {
+  const size_t end = choices_.made_.size();
+  if (end > begin_) choices_.groups_.push_back({begin_, end});
+}
+
+std::vector<uint64_t> ValuesOf(absl::Span<const Choice> choices) {
+  std::vector<uint64_t> values;
+  values.reserve(choices.size());
+  for (const Choice& choice : choices) values.push_back(choice.value);
+  return values;
+}
+
+namespace {
+
+// The largest finite number of a type, and the smallest above zero.
+struct FloatLimits {
+  double largest = 0;
+  double smallest = 0;
+};
+
+FloatLimits LimitsOf(DLDataType dtype) {
+  if (dtype == kFloat64) {
+    return {std::numeric_limits<double>::max(),
+            std::numeric_limits<double>::denorm_min()};
+  }
+  if (dtype == kFloat16) return {65504, std::ldexp(1.0, -24)};
+  if (dtype == kBfloat16)
+    return {std::ldexp(255.0, 120), std::ldexp(1.0, -133)};
+  return {std::numeric_limits<float>::max(),
+          std::numeric_limits<float>::denorm_min()};
+}
+
+// Draws numbers of one kind.
+class NumberDraw {
+ public:
+  NumberDraw(DLDataType dtype, const InputDomain& domain, ContentKind kind,
+             SpecialKind special, uint64_t seed)
+      : dtype_(dtype),
+        domain_(domain),
+        kind_(kind),
+        special_(special),
+        random_(seed),
+        few_(RandomSource(seed, "few")) {
+    is_whole_ = domain.is_whole || !IsFloat(dtype);
+    if (IsUnsigned(dtype) || IsBool(dtype)) {
+      domain_.least = std::max(domain_.least, 0.0);
+      domain_.most = std::max(domain_.most, domain_.least);
+    }
+    const bool is_nan = special == SpecialKind::kNans;
+    if (!domain_.may_be_special || !IsFloat(dtype) ||
+        (is_nan && !domain.may_be_nan)) {
+      special_ = SpecialKind::kNone;
+    }
+    first_ = std::ceil(domain_.least);
+    places_ = std::max(1.0, std::floor(domain_.most) - first_ + 1);
+    // Around zero, if zero is in the domain.
+    const double few = std::min(places_, 7.0);
+    whole_numbers_ = static_cast<uint32_t>(few);
+    least_whole_ =
+        std::clamp(-std::floor(few / 2), first_, first_ + places_ - few);
+  }
+
+  // The next numbers.
+  void Fill(int64_t count, double* numbers) {
+    FillOrdinary(count, numbers);
+    if (special_ == SpecialKind::kNone) return;
+    // One in four. Gaps are drawn and not each number, which nothing could
+    // predict.
+    const FloatLimits limits = LimitsOf(dtype_);
+    for (int64_t i = few_.Below(4); i < count; i += 1 + few_.Below(7)) {
+      numbers[i] = Special(limits);
+    }
+  }
+
+ private:
+  void FillOrdinary(int64_t count, double* numbers) {
+    switch (kind_) {
+      case ContentKind::kZeros:
+        std::fill(numbers, numbers + count, Nearest(0));
+        return;
+      case ContentKind::kOnes:
+        std::fill(numbers, numbers + count, Nearest(1));
+        return;
+      case ContentKind::kCounting:
+        return Each(count, numbers, [this] { return Counting(); });
+      case ContentKind::kWhole:
+        return Each(count, numbers, [this] { return Whole(); });
+      case ContentKind::kSparse:
+        std::fill(numbers, numbers + count, Nearest(0));
+        for (int64_t i = few_.Below(8); i < count; i += 1 + few_.Below(15)) {
+          numbers[i] = Uniform();
+        }
+        return;
+      case ContentKind::kHalves:
+        if (is_whole_) {
+          return Each(count, numbers, [this] { return Whole(); });
+        }
+        return Each(count, numbers,
+                    [this] { return Nearest(Whole() + 0.5 * few_.Below(2)); });
+      case ContentKind::kUniform:
+        return Each(count, numbers, [this] { return Uniform(); });
+    }
+  }
+
+  template <typename Draw>
+  static void Each(int64_t count, double* numbers, Draw draw) {
+    for (int64_t i = 0; i < count; ++i) numbers[i] = draw();
+  }
+
+  double Nearest(double x) const {
+    return std::clamp(x, domain_.least, domain_.most);
+  }
+
+  // Different numbers from the least one on, and again from there behind the
+  // last one.
+  double Counting() {
+    const double number = (is_whole_ ? first_ : domain_.least) + counted_;
+    const double end = is_whole_ ? places_ : domain_.most - domain_.least;
+    counted_ += is_whole_ ? 1 : 1.0 / 16;  // A step that every float type has.
+    if (counted_ >= end) counted_ = 0;
+    return Nearest(number);
+  }
+
+  double Whole() {
+    return least_whole_ + static_cast<double>(few_.Below(whole_numbers_));
+  }
+
+  double Uniform() {
+    if (is_whole_) {
+      return first_ + std::floor(Unit() * places_);
+    }
+    return domain_.least + Unit() * (domain_.most - domain_.least);
+  }
+
+  // In [0, 1).
+  double Unit() { return static_cast<double>(random_.Next() >> 11) * 0x1p-53; }
+
+  double Special(const FloatLimits& limits) {
+    const double sign = few_.Below(2) == 0 ? 1 : -1;
+    switch (special_) {
+      case SpecialKind::kNone:
+        return 0;
+      case SpecialKind::kMinusZeros:
+        return -0.0;
+      case SpecialKind::kTiny:
+        return sign * limits.smallest * static_cast<double>(1 + few_.Below(16));
+      case SpecialKind::kInfinities:
+        return sign * std::numeric_limits<double>::infinity();
+      case SpecialKind::kNans:
+        return std::numeric_limits<double>::quiet_NaN();
+      case SpecialKind::kHuge:
+        return sign * limits.largest /
+               static_cast<double>(uint64_t{1} << few_.Below(8));
+    }
+    return 0;
+  }
+
+  const DLDataType dtype_;
+  InputDomain domain_;
+  const ContentKind kind_;
+  SpecialKind special_;
+  RandomSource random_;
+  SmallNumbers few_;
+  bool is_whole_ = false;
+  double first_ = 0;   // The least whole number.
+  double places_ = 1;  // How many whole numbers there are.
+  double counted_ = 0;
+  // The small ones among them.
+  double least_whole_ = 0;
+  uint32_t whole_numbers_ = 1;
+};
+
+}  // namespace
+
+absl::StatusOr<NDArray> DrawTensor(DLDataType dtype,
+                                   absl::Span<const int64_t> shape,
+                                   const InputDomain& domain, Choices* choices,
+                                   SpecialKind special) {
+  const Choices::Group group(choices);
+  const auto kind = static_cast<ContentKind>(choices->UpTo(kContentKinds - 1));
+  const uint64_t seed = choices->Bits();
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, NDArray::Empty(shape, dtype, kCpu));
+  NumberDraw draw(dtype, domain, kind, special, seed);
+  constexpr int64_t kBlock = 256;
+  double block[kBlock];
+  const int64_t count = CountOf(tensor);
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, count);
+    draw.Fill(end - begin, block);
+    StoreDoubles(block, begin, end, tensor);
+  }
+  return tensor;
+}
+
+}  // namespace nodewise

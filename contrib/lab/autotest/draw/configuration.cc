@@ -1,0 +1,421 @@
+#include "nodewise/autotest/configuration.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+TensorType TypeOf(const CaseInput& input) {
+  return TensorType(input.dtype, Shape(input.shape.begin(), input.shape.end()));
+}
+
+// A text for messages: long lists and tensors are cut.
+struct AttrText {
+  std::string operator()(int64_t x) const { return fmt::format("{}", x); }
+  std::string operator()(float x) const { return fmt::format("{}", x); }
+  std::string operator()(const std::string& x) const { return x; }
+  std::string operator()(const NDArray& x) const {
+    return x.defined() ? ToString(TensorType::Of(*x)) : "?";
+  }
+  std::string operator()(const Subgraph& x) const {
+    return fmt::format("a body of {}", x.body->order().size());
+  }
+  template <typename T>
+  std::string operator()(const std::vector<T>& list) const {
+    constexpr size_t kShown = 8;
+    const auto shown =
+        absl::MakeConstSpan(list).first(std::min(list.size(), kShown));
+    return fmt::format("[{}{}]", fmt::join(shown, ", "),
+                       list.size() > kShown ? ", ..." : "");
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<Network> NetworkOf(const Configuration& configuration) {
+  const OperatorDef& def = *configuration.def;
+  Network network("case");
+  NODEWISE_RETURN_IF_ERROR(
+      network.SetOpset(std::string(def.domain), configuration.opset));
+  NewOperation operation;
+  NODEWISE_ASSIGN_OR_RETURN(operation.attrs,
+                            MakeAttrs(def, configuration.attributes));
+  for (size_t i = 0; i < configuration.inputs.size(); ++i) {
+    const CaseInput& input = configuration.inputs[i];
+    ValueId& id = operation.inputs.emplace_back(kNoValue);
+    if (!input.is_given) continue;
+    std::string name = fmt::format("x{}", i);
+    if (input.is_constant) {
+      NODEWISE_ASSIGN_OR_RETURN(
+          id, network.AddConstant(std::move(name), input.fixed));
+    } else {
+      NODEWISE_ASSIGN_OR_RETURN(
+          id, network.AddInput(std::move(name), TypeOf(input)));
+    }
+  }
+  for (size_t i = 0; i < configuration.outputs.size(); ++i) {
+    operation.outputs.push_back(configuration.outputs[i] ? fmt::format("y{}", i)
+                                                         : "");
+  }
+  operation.name = "op";
+  NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
+                            network.AddOperation(std::move(operation)));
+  std::vector<ValueId> outputs;
+  for (const ValueId output : network.operation(id).outputs) {
+    if (output != kNoValue) outputs.push_back(output);
+  }
+  NODEWISE_RETURN_IF_ERROR(network.SetOutputs(std::move(outputs)));
+  return network;
+}
+
+absl::StatusOr<std::vector<NDArray>> DrawInputs(
+    const Configuration& configuration, Choices* choices, SpecialKind special) {
+  std::vector<NDArray> inputs;
+  inputs.reserve(configuration.inputs.size());
+  for (const CaseInput& input : configuration.inputs) {
+    if (!input.is_given || input.is_constant) continue;
+    if (input.fixed.defined()) {
+      inputs.push_back(input.fixed);
+      continue;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(
+        NDArray drawn,
+        DrawTensor(input.dtype, input.shape, input.domain, choices, special));
+    inputs.push_back(std::move(drawn));
+  }
+  return inputs;
+}
+
+std::string ToString(const Configuration& configuration) {
+  std::vector<std::string> attributes;
+  for (const NamedAttr& attr : configuration.attributes) {
+    attributes.push_back(
+        fmt::format("{}={}", attr.name, std::visit(AttrText(), attr.value)));
+  }
+  std::vector<std::string> inputs;
+  for (const CaseInput& input : configuration.inputs) {
+    inputs.push_back(input.is_given ? ToString(TypeOf(input)) : "none");
+  }
+  return fmt::format("{} {} ({}) {}", configuration.def->name,
+                     configuration.opset, fmt::join(attributes, ", "),
+                     fmt::join(inputs, ", "));
+}
+
+namespace {
+
+constexpr DLDataType kFloats[] = {kFloat32, kFloat16, kFloat64, kBfloat16};
+constexpr DLDataType kIntegers[] = {kInt64, kInt32,  kInt8,   kUint8,
+                                    kInt16, kUint16, kUint32, kUint64};
+constexpr DLDataType kNumbers[] = {kFloat32, kFloat16, kFloat64, kBfloat16,
+                                   kInt64,   kInt32,   kInt8,    kUint8,
+                                   kInt16,   kUint16,  kUint32,  kUint64};
+constexpr DLDataType kAll[] = {kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,
+                               kInt32,   kInt8,    kUint8,   kBool,     kInt16,
+                               kUint16,  kUint32,  kUint64};
+constexpr int kGivenPercent = 15;  // Per cent of shapes that only a run tells.
+// Sides beside the small ones: around the widths of vectors and tiles.
+constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16, 17,
+                                  31, 32, 33, 63, 64, 65};
+constexpr uint64_t kSmallSides = 4;
+// How often what is drawn is as what is there already.
+constexpr int kPreferredTypes = 85;
+constexpr int kPreferredShapes = 75;
+constexpr int kPreferredSides = 50;
+
+int NewestOf(const OperatorDef& def) {
+  return def.domain.empty() ? std::min(kNewestOpset, def.until - 1) : def.since;
+}
+
+}  // namespace
+
+ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, Choices* choices)
+    : choices_(choices) {
+  configuration_.def = &def;
+  const int newest = std::max(NewestOf(def), def.since);
+  configuration_.opset =
+      newest - static_cast<int>(
+                   choices->UpTo(static_cast<uint64_t>(newest - def.since)));
+  configuration_.outputs.assign(def.min_outputs(), true);
+}
+
+ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, int opset,
+                                     Choices* choices)
+    : choices_(choices) {
+  configuration_.def = &def;
+  configuration_.opset = opset;
+  configuration_.outputs.assign(def.min_outputs(), true);
+}
+
+void ConfigurationDraw::Prefer(DLDataType dtype, std::vector<int64_t> shape) {
+  prefers_ = true;
+  preferred_type_ = dtype;
+  preferred_shape_ = std::move(shape);
+}
+
+// No choice is made where there is nothing to prefer.
+bool ConfigurationDraw::TakesPreferred(int percent) {
+  return prefers_ && Often(percent);
+}
+
+int64_t ConfigurationDraw::Between(int64_t least, int64_t most) {
+  if (most <= least) return least;
+  return least + static_cast<int64_t>(
+                     choices_->UpTo(static_cast<uint64_t>(most - least)));
+}
+
+bool ConfigurationDraw::Often(int percent) {
+  return choices_->UpTo(99) >= static_cast<uint64_t>(100 - percent);
+}
+
+DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
+  const bool has_preferred =
+      std::any_of(types.begin(), types.end(), [this](DLDataType type) {
+        return TensorType(type) == TensorType(preferred_type_);
+      });
+  if (has_preferred && TakesPreferred(kPreferredTypes)) return preferred_type_;
+  if (types.size() == 1 || !Often()) return types[0];
+  return types[choices_->UpTo(types.size() - 1)];
+}
+
+DLDataType ConfigurationDraw::Float() { return Type(kFloats); }
+DLDataType ConfigurationDraw::Integer() { return Type(kIntegers); }
+DLDataType ConfigurationDraw::Number() { return Type(kNumbers); }
+DLDataType ConfigurationDraw::Any() { return Type(kAll); }
+
+DLDataType ConfigurationDraw::Legal() {
+  const OpAttrs defaults = OpAttrs::Defaults(def());
+  std::vector<InputInfo> infos(std::max<size_t>(def().min_inputs(), 1));
+  std::vector<DLDataType> legal;
+  for (const DLDataType dtype : kAll) {
+    for (InputInfo& info : infos) info = {true, TensorType(dtype)};
+    if (def().check(defaults.get(), Inputs(infos)).ok()) legal.push_back(dtype);
+  }
+  return legal.empty() ? Any() : Type(legal);
+}
+
+// One choice, and a smaller one is never a longer side, but for empty ones.
+int64_t ConfigurationDraw::Side(int64_t most, bool may_be_empty) {
+  constexpr uint64_t kSmallShare = 70;
+  constexpr uint64_t kEmptyShare = 2;
+  if (!preferred_shape_.empty() && TakesPreferred(kPreferredSides)) {
+    const int64_t side = One(preferred_shape_);
+    if (side <= most && (side > 0 || may_be_empty)) return side;
+  }
+  const uint64_t place = choices_->UpTo(may_be_empty ? 99 : 99 - kEmptyShare);
+  if (place > 99 - kEmptyShare) return 0;
+  const int64_t side =
+      place < kSmallShare
+          ? 1 + static_cast<int64_t>(place * kSmallSides / kSmallShare)
+          : kTailSides[(place - kSmallShare) * std::size(kTailSides) /
+                       (100 - kEmptyShare - kSmallShare)];
+  return std::min(side, std::max<int64_t>(most, 1));
+}
+
+std::vector<int64_t> ConfigurationDraw::Sides(int64_t least_rank,
+                                              int64_t most_rank,
+                                              bool may_be_empty) {
+  const Choices::Group group(choices_);
+  const auto rank = static_cast<int64_t>(preferred_shape_.size());
+  const bool is_empty =
+      std::count(preferred_shape_.begin(), preferred_shape_.end(), 0) > 0;
+  if (rank >= least_rank && rank <= most_rank && (may_be_empty || !is_empty) &&
+      TakesPreferred(kPreferredShapes)) {
+    return preferred_shape_;
+  }
+  std::vector<int64_t> sides(
+      static_cast<size_t>(Between(least_rank, most_rank)));
+  int64_t room = kMostElements;
+  for (int64_t& side : sides) {
+    side = Side(room, may_be_empty);
+    room /= std::max<int64_t>(side, 1);
+  }
+  return sides;
+}
+
+std::vector<int64_t> ConfigurationDraw::PartOf(
+    const std::vector<int64_t>& shape) {
+  const Choices::Group group(choices_);
+  std::vector<int64_t> part = shape;
+  if (Often(25)) {
+    part.erase(part.begin(),
+               part.begin() + Between(0, static_cast<int64_t>(part.size())));
+  }
+  for (int64_t& side : part) {
+    if (Often(20)) side = 1;
+  }
+  return part;
+}
+
+int64_t ConfigurationDraw::Axis(size_t rank) {
+  return Between(0, std::max<int64_t>(static_cast<int64_t>(rank), 1) - 1);
+}
+
+int64_t ConfigurationDraw::SignedAxis(size_t rank) {
+  const int64_t axis = Axis(rank);
+  const auto count = std::max<int64_t>(static_cast<int64_t>(rank), 1);
+  return Often(30) ? axis - count : axis;
+}
+
+std::vector<int64_t> ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
+  const Choices::Group group(choices_);
+  std::vector<int64_t> axes;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (Often(40)) axes.push_back(static_cast<int64_t>(axis));
+  }
+  if (axes.empty() && !may_be_none && rank > 0) axes.push_back(Axis(rank));
+  return axes;
+}
+
+std::vector<int64_t> ConfigurationDraw::SignedAxes(size_t rank,
+                                                   bool may_be_none,
+                                                   int negative_since) {
+  std::vector<int64_t> axes = Axes(rank, may_be_none);
+  const Choices::Group group(choices_);
+  if (Often(20)) std::reverse(axes.begin(), axes.end());
+  for (int64_t& axis : axes) {
+    if (opset() >= negative_since && Often(25)) {
+      axis -= static_cast<int64_t>(rank);
+    }
+  }
+  return axes;
+}
+
+std::vector<int64_t> ConfigurationDraw::Distinct(int64_t count,
+                                                 int64_t how_many) {
+  const Choices::Group group(choices_);
+  const int64_t first = Between(0, count - 1);
+  int64_t step = Between(1, count);
+  // Then no number comes twice before all have come.
+  while (std::gcd(step, count) != 1) ++step;
+  std::vector<int64_t> numbers(
+      static_cast<size_t>(std::max<int64_t>(std::min(count, how_many), 0)));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = (first + static_cast<int64_t>(i) * step) % count;
+  }
+  return numbers;
+}
+
+std::vector<int64_t> ConfigurationDraw::Order(size_t count) {
+  const Choices::Group group(choices_);
+  std::vector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = 0; i + 1 < count; ++i) {
+    std::swap(order[i], order[i + choices_->UpTo(count - 1 - i)]);
+  }
+  return order;
+}
+
+void ConfigurationDraw::Input(DLDataType dtype, std::vector<int64_t> shape,
+                              InputDomain domain) {
+  configuration_.inputs.push_back({true, dtype, std::move(shape), domain});
+}
+
+void ConfigurationDraw::AddConstant(DLDataType dtype,
+                                    std::vector<int64_t> shape,
+                                    const InputDomain& usual) {
+  InputDomain domain = usual;
+  if (prefers_whole_ && domain.least <= -1 && domain.most >= 1) {
+    domain.is_whole = true;
+  }
+  auto drawn = DrawTensor(dtype, shape, domain, choices_);
+  status_.Update(drawn.status());
+  configuration_.inputs.push_back({true, dtype, std::move(shape), domain,
+                                   drawn.ok() ? *std::move(drawn) : NDArray(),
+                                   true});
+}
+
+void ConfigurationDraw::Weight(DLDataType dtype, std::vector<int64_t> shape,
+                               InputDomain domain) {
+  if (IsAttribute() || Often()) {
+    AddConstant(dtype, std::move(shape), domain);
+  } else {
+    Input(dtype, std::move(shape), domain);
+  }
+}
+
+void ConfigurationDraw::Fixed(NDArray contents, bool is_constant) {
+  const auto shape = contents.shape();
+  configuration_.inputs.push_back({true,
+                                   contents.dtype(),
+                                   {shape.begin(), shape.end()},
+                                   {},
+                                   contents,
+                                   is_constant});
+}
+
+void ConfigurationDraw::Numbers(DLDataType dtype,
+                                const std::vector<int64_t>& shape,
+                                const std::vector<double>& numbers,
+                                bool is_constant) {
+  auto tensor = NDArray::Empty(shape, dtype, kCpu);
+  status_.Update(tensor.status());
+  if (!tensor.ok()) return;
+  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()),
+               *tensor);
+  Fixed(*std::move(tensor), is_constant || IsAttribute());
+}
+
+void ConfigurationDraw::Ints(const std::vector<int64_t>& numbers) {
+  const int64_t shape[] = {static_cast<int64_t>(numbers.size())};
+  auto tensor = NDArray::Empty(shape, kInt64, kCpu);
+  status_.Update(tensor.status());
+  if (!tensor.ok()) return;
+  // Not by way of doubles, which cannot hold the largest integers.
+  std::copy(numbers.begin(), numbers.end(), tensor->As<int64_t>());
+  Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
+}
+
+void ConfigurationDraw::Int(int64_t number) {
+  auto tensor = NDArray::Empty({}, kInt64, kCpu);
+  status_.Update(tensor.status());
+  if (!tensor.ok()) return;
+  *tensor->As<int64_t>() = number;
+  Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
+}
+
+bool ConfigurationDraw::IsAttribute() const {
+  return std::any_of(def().moved.begin(), def().moved.end(),
+                     [this](const MovedAttribute& moved) {
+                       return moved.input == configuration_.inputs.size() &&
+                              opset() < moved.until;
+                     });
+}
+
+void ConfigurationDraw::NoInput() {
+  configuration_.inputs.push_back({false, {}, {}});
+}
+
+void ConfigurationDraw::Attr(std::string name, AttrValue value) {
+  configuration_.attributes.push_back({std::move(name), std::move(value)});
+}
+
+void ConfigurationDraw::TypeAttr(std::string name, DLDataType dtype) {
+  Attr(std::move(name), OnnxNumberOf(dtype).value_or(0));
+}
+
+void ConfigurationDraw::Outputs(size_t count) {
+  configuration_.outputs.assign(count, true);
+}
+
+void ConfigurationDraw::WantOutputs(std::vector<bool> wanted) {
+  configuration_.outputs = std::move(wanted);
+}
+
+absl::StatusOr<Configuration> ConfigurationDraw::Take() {
+  if (!status_.ok()) return status_;
+  while (!configuration_.inputs.empty() &&
+         !configuration_.inputs.back().is_given) {
+    configuration_.inputs.pop_back();
+  }
+  return std::move(configuration_);
+}
+
+}  // namespace nodewise

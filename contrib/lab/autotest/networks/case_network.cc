@@ -1,0 +1,324 @@
+#include "contrib/lab/autotest/networks/case_network.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "nodewise/autotest/choices.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/gradient/gradient.h"
+#include "nodewise/interp/interpreter.h"
+#include "nodewise/ir/subnetwork.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+std::vector<ValueId> ReadFromOutside(const Network& network,
+                                     const std::set<OperationId>& part) {
+  std::vector<ValueId> read;
+  for (const OperationId id : part) {
+    for (const ValueId input : network.operation(id).inputs) {
+      if (input == kNoValue) continue;
+      const NetworkValue& value = network.value(input);
+      const bool is_outside = value.kind == NetworkValue::Kind::kOutput
+                                  ? part.count(value.producer) == 0
+                                  : value.kind == NetworkValue::Kind::kInput;
+      if (is_outside &&
+          std::find(read.begin(), read.end(), input) == read.end()) {
+        read.push_back(input);
+      }
+    }
+  }
+  return read;
+}
+
+absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
+                                             const std::string& prefix,
+                                             const NetworkChanges& changes,
+                                             Network* to) {
+  std::vector<ValueId> values(network.data().values.size(), kNoValue);
+  const auto of = [&](ValueId id) {
+    return id == kNoValue ? kNoValue : values[Index(id)];
+  };
+  for (const ValueId id : network.inputs()) {
+    const NetworkValue& value = network.value(id);
+    const auto type = changes.inputs.find(id);
+    NODEWISE_ASSIGN_OR_RETURN(
+        values[Index(id)],
+        to->AddInput(prefix + value.name,
+                     type == changes.inputs.end() ? value.type : type->second));
+  }
+  for (const auto& value : network.data().values) {
+    if (!value.has_value() || value->kind != NetworkValue::Kind::kConstant) {
+      continue;
+    }
+    const auto data = changes.constants.find(value->id);
+    NODEWISE_ASSIGN_OR_RETURN(
+        values[Index(value->id)],
+        to->AddConstant(prefix + value->name, data == changes.constants.end()
+                                                  ? value->data
+                                                  : data->second));
+  }
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    NewOperation copy{operation.attrs, {}, prefix + operation.name};
+    copy.origin = operation.origin;
+    if (changes.attributes != nullptr) {
+      NODEWISE_ASSIGN_OR_RETURN(copy.attrs,
+                                changes.attributes(operation.attrs));
+    }
+    for (const ValueId input : operation.inputs) {
+      copy.inputs.push_back(of(input));
+    }
+    for (const ValueId output : operation.outputs) {
+      copy.outputs.push_back(
+          output == kNoValue ? "" : prefix + network.value(output).name);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const OperationId made,
+                              to->AddOperation(std::move(copy)));
+    for (size_t k = 0; k < operation.outputs.size(); ++k) {
+      if (operation.outputs[k] == kNoValue) continue;
+      values[Index(operation.outputs[k])] = to->operation(made).outputs[k];
+    }
+  }
+  std::vector<ValueId> outputs;
+  for (const ValueId output : network.outputs()) outputs.push_back(of(output));
+  return outputs;
+}
+
+CaseInput InputOfType(const TensorType& type) {
+  const InputDomain domain =
+      IsFloat(type.dtype) ? InputDomain() : InputDomain::Whole(0, 1);
+  return {true, type.dtype, *type.sizes(), domain};
+}
+
+namespace {
+
+// What is to be differentiated.
+struct ForwardCase {
+  Configuration configuration;
+  Network network;
+};
+
+// What a configuration has decided on may decide on shapes.
+absl::StatusOr<ForwardCase> ForwardOfOperator(const OperatorCase& made) {
+  ForwardCase forward{made.configuration, Network()};
+  for (CaseInput& input : forward.configuration.inputs) {
+    if (input.is_given && input.fixed.defined()) input.is_constant = true;
+  }
+  NODEWISE_ASSIGN_OR_RETURN(forward.network, NetworkOf(forward.configuration));
+  return forward;
+}
+
+absl::StatusOr<ForwardCase> ForwardOfNetwork(const OperatorCase& made) {
+  ForwardCase forward{made.configuration, *made.network};
+  forward.configuration.inputs.clear();
+  const auto inputs = made.network->inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const CaseInput& input = made.configuration.inputs[i];
+    if (input.fixed.defined()) {
+      NODEWISE_RETURN_IF_ERROR(forward.network.Freeze(inputs[i], input.fixed));
+    } else {
+      forward.configuration.inputs.push_back(input);
+    }
+  }
+  return forward;
+}
+
+// Returns whether floats go through an operation that has no gradient, or not
+// for this use of it.
+bool StopsGradients(const Network& network, const Operation& operation) {
+  std::vector<ValueId> outputs;
+  for (const ValueId id : operation.outputs) {
+    if (id != kNoValue) outputs.push_back(id);
+  }
+  std::vector<ValueId> inputs;
+  for (const ValueId id : operation.inputs) {
+    const bool is_new =
+        std::find(inputs.begin(), inputs.end(), id) == inputs.end();
+    if (id == kNoValue || !is_new) continue;
+    if (network.value(id).kind != NetworkValue::Kind::kConstant) {
+      inputs.push_back(id);
+    }
+  }
+  if (inputs.empty()) return false;
+  const auto alone = ExtractNetwork(network, inputs, outputs);
+  if (!alone.ok()) return true;
+  const std::vector<size_t> wanted = FloatInputs(*alone);
+  if (wanted.empty()) return false;
+  const absl::Status made = GradientOf(*alone, wanted).status();
+  // It is not an error to use operations that make no floats.
+  return !made.ok() && !absl::IsInvalidArgument(made);
+}
+
+// Returns the operations that gradients go through.
+std::set<OperationId> Differentiable(const Network& network) {
+  std::set<OperationId> kept;
+  for (const OperationId id : network.order()) {
+    if (!StopsGradients(network, network.operation(id))) kept.insert(id);
+  }
+  return kept;
+}
+
+// Returns what some operations make that is an output of the network, or read
+// by another one.
+std::vector<ValueId> MadeForOthers(const Network& network,
+                                   const std::set<OperationId>& part) {
+  const auto outputs = network.outputs();
+  std::vector<ValueId> made;
+  for (const OperationId id : part) {
+    for (const ValueId output : network.operation(id).outputs) {
+      if (output == kNoValue) continue;
+      const auto& uses = network.value(output).uses;
+      const bool is_read = std::any_of(
+          uses.begin(), uses.end(),
+          [&](const Use& use) { return part.count(use.user) == 0; });
+      if (is_read ||
+          std::find(outputs.begin(), outputs.end(), output) != outputs.end()) {
+        made.push_back(output);
+      }
+    }
+  }
+  return made;
+}
+
+// Leaves out the operations without a gradient: what they read is an output of
+// the rest, and what they make an input.
+absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
+  const Network& network = whole.network;
+  const std::set<OperationId> kept = Differentiable(network);
+  if (kept.empty() || kept.size() == network.order().size()) {
+    return absl::UnimplementedError("the network has no gradient");
+  }
+  ForwardCase part{whole.configuration, Network()};
+  NODEWISE_ASSIGN_OR_RETURN(
+      part.network, ExtractNetwork(network, ReadFromOutside(network, kept),
+                                   MadeForOthers(network, kept)));
+  part.configuration.inputs.clear();
+  const auto inputs = network.inputs();
+  for (const ValueId id : part.network.inputs()) {
+    const NetworkValue& value = part.network.value(id);
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId before,
+                              network.FindValue(value.name));
+    const auto place = std::find(inputs.begin(), inputs.end(), before);
+    if (place != inputs.end()) {
+      part.configuration.inputs.push_back(
+          whole.configuration
+              .inputs[static_cast<size_t>(place - inputs.begin())]);
+    } else if (value.type.is_static()) {
+      part.configuration.inputs.push_back(InputOfType(value.type));
+    } else {
+      return absl::UnimplementedError("sizes that only a run tells");
+    }
+  }
+  return part;
+}
+
+// Returns whether what the outputs are weighed by has a part in the gradient.
+bool IsReached(const OperatorCase& made) {
+  const Network& network = *made.network;
+  const auto inputs = network.inputs();
+  const size_t given = made.backward->forward.inputs().size();
+  return std::any_of(
+      inputs.begin() + static_cast<ptrdiff_t>(given), inputs.end(),
+      [&](ValueId id) { return !network.value(id).uses.empty(); });
+}
+
+absl::StatusOr<OperatorCase> BackwardOfNetwork(const OperatorCase& made) {
+  NODEWISE_ASSIGN_OR_RETURN(ForwardCase forward, ForwardOfNetwork(made));
+  auto backward = GradientCaseOf(forward.configuration, forward.network);
+  if (absl::IsUnimplemented(backward.status()) ||
+      absl::IsFailedPrecondition(backward.status())) {
+    NODEWISE_ASSIGN_OR_RETURN(forward, DifferentiablePart(forward));
+    backward = GradientCaseOf(std::move(forward.configuration),
+                              std::move(forward.network));
+  }
+  NODEWISE_RETURN_IF_ERROR(backward.status());
+  if (!IsReached(*backward)) {
+    return absl::InvalidArgumentError("nothing reaches an input");
+  }
+  return backward;
+}
+
+}  // namespace
+
+bool HasBackwardSpace(const OperatorDef& def) {
+  const auto kind = GradientKindOf(def);
+  return HasSpace(def) && kind.has_value() && *kind != GradientKind::kZero;
+}
+
+absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
+                                            Network forward) {
+  OperatorCase made;
+  std::vector<size_t> wanted;
+  size_t given = 0;
+  for (const CaseInput& input : configuration.inputs) {
+    if (!input.is_given || input.is_constant) continue;
+    if (IsFloat(input.dtype) && !input.domain.is_whole) {
+      wanted.push_back(given);
+    }
+    ++given;
+  }
+  if (wanted.empty()) {
+    return absl::InvalidArgumentError("no input can be differentiated");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(GradientNetwork gradient,
+                            GradientOf(forward, wanted));
+  // Cotangents are as long as what a run makes.
+  const auto inputs = gradient.network.inputs().first(forward.inputs().size());
+  const bool is_drawn =
+      std::all_of(inputs.begin(), inputs.end(), [&gradient](ValueId id) {
+        return gradient.network.value(id).type.is_static();
+      });
+  if (!is_drawn) return absl::UnimplementedError("sizes that only a run tells");
+  made.configuration = std::move(configuration);
+  made.network = std::make_shared<const Network>(std::move(gradient.network));
+  made.exact = ExactSource::Of(*made.network);
+  made.backward = std::make_shared<const BackwardCase>(
+      BackwardCase{std::move(forward), std::move(gradient.outputs),
+                   std::move(gradient.inputs)});
+  return made;
+}
+
+absl::StatusOr<OperatorCase> BackwardOf(const OperatorCase& made) {
+  if (made.configuration.is_network()) return BackwardOfNetwork(made);
+  NODEWISE_ASSIGN_OR_RETURN(ForwardCase forward, ForwardOfOperator(made));
+  return GradientCaseOf(std::move(forward.configuration),
+                        std::move(forward.network));
+}
+
+const Network& SubjectOf(const OperatorCase& made) {
+  return made.backward != nullptr ? made.backward->forward : *made.network;
+}
+
+absl::StatusOr<std::vector<NDArray>> WithCotangents(
+    const BackwardCase& backward, const Network& gradient,
+    std::vector<NDArray> inputs, Choices* choices) {
+  const auto cotangents = gradient.inputs().subspan(inputs.size());
+  const auto type_of = [&](ValueId id) -> const TensorType& {
+    return gradient.value(id).type;
+  };
+  std::vector<NDArray> outputs;
+  if (std::any_of(cotangents.begin(), cotangents.end(), [&](ValueId id) {
+        return !type_of(id).sizes().has_value();
+      })) {
+    NODEWISE_ASSIGN_OR_RETURN(outputs, Interpret(backward.forward, inputs));
+  }
+  for (size_t i = 0; i < cotangents.size(); ++i) {
+    const TensorType& type = type_of(cotangents[i]);
+    auto sizes = type.sizes();
+    if (!sizes.has_value()) {
+      const auto shape = outputs[backward.outputs[i]].shape();
+      sizes.emplace(shape.begin(), shape.end());
+    }
+    NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(),
+                              DrawTensor(type.dtype, *sizes, {}, choices));
+  }
+  return inputs;
+}
+
+}  // namespace nodewise

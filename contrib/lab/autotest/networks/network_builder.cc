@@ -1,0 +1,416 @@
+#include "contrib/lab/autotest/networks/network_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "fmt/format.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr int kFromPool = 80;      // Per cent of inputs.
+constexpr int kFurtherOutput = 8;  // Per cent of tensors that something reads.
+constexpr uint64_t kNewest = 3;    // So many are as likely as all others.
+
+// Whether any number of the usual size will do.
+bool IsFree(const InputDomain& domain) {
+  return domain.least <= -3 && domain.most >= 3 && !domain.is_whole;
+}
+
+// What a random operator makes is not judged, nor what is made of it.
+bool IsRandom(const OperatorDef& def) {
+  const auto spaces = RandomSpaces();
+  return std::any_of(
+      spaces.begin(), spaces.end(),
+      [&def](const OperatorSpace& space) { return space.name == def.name; });
+}
+
+}  // namespace
+
+NetworkBuilder::NetworkBuilder(BuilderOptions options, Choices* choices)
+    : options_(std::move(options)), choices_(choices), network_("case") {
+  (void)network_.SetOpset("", options_.opset);
+}
+
+bool NetworkBuilder::Often(int percent) {
+  return choices_->UpTo(99) >= static_cast<uint64_t>(100 - percent);
+}
+
+int64_t NetworkBuilder::Between(int64_t least, int64_t most) {
+  if (most <= least) return least;
+  return least + static_cast<int64_t>(
+                     choices_->UpTo(static_cast<uint64_t>(most - least)));
+}
+
+std::optional<PoolTensor> NetworkBuilder::Any() {
+  if (pool_.empty()) return std::nullopt;
+  const uint64_t all = pool_.size();
+  const uint64_t newest = std::min(kNewest, all);
+  // 0 is the newest one.
+  const uint64_t back = choices_->UpTo(newest + all - 1);
+  return pool_[all - 1 - (back < newest ? back : back - newest)];
+}
+
+void NetworkBuilder::Join(ValueId id) {
+  const NetworkValue& value = network_.value(id);
+  auto sizes = value.type.sizes();
+  if (!sizes.has_value() || !value.type.has_dtype()) return;
+  const DLDataType dtype = value.type.dtype;
+  if (!IsFloat(dtype) && !IsInteger(dtype) && !IsBool(dtype)) return;
+  pool_.push_back({id, dtype, *std::move(sizes)});
+}
+
+PoolTensor NetworkBuilder::TensorOf(ValueId id) const {
+  const TensorType& type = network_.value(id).type;
+  return {id, type.dtype, type.sizes().value_or(std::vector<int64_t>{})};
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::AddInput(const CaseInput& input) {
+  NDArray contents = input.fixed;
+  if (!contents.defined() && options_.is_body) {
+    InputDomain domain = input.domain;
+    if (options_.is_exact && IsFree(domain)) domain.is_whole = true;
+    NODEWISE_ASSIGN_OR_RETURN(
+        contents, DrawTensor(input.dtype, input.shape, domain, choices_));
+  }
+  if (contents.defined() && (input.is_constant || options_.is_body)) {
+    return AddConstant(contents);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId id,
+      network_.AddInput(fmt::format("x{}", inputs_made_++),
+                        TensorType(input.dtype, Shape(input.shape.begin(),
+                                                      input.shape.end()))));
+  inputs_[id] = input;
+  if (!input.fixed.defined() && IsFree(input.domain)) Join(id);
+  return id;
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::AddBodyInput(
+    DLDataType dtype, const std::vector<int64_t>& shape) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId id,
+      network_.AddInput(fmt::format("b{}", inputs_made_++),
+                        TensorType(dtype, Shape(shape.begin(), shape.end()))));
+  Join(id);
+  return id;
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::AddConstant(const NDArray& data) {
+  return network_.AddConstant(fmt::format("w{}", values_made_++), data);
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::AddInts(
+    const std::vector<int64_t>& numbers) {
+  const int64_t shape[] = {static_cast<int64_t>(numbers.size())};
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                            NDArray::Empty(shape, kInt64, kCpu));
+  std::copy(numbers.begin(), numbers.end(), tensor.As<int64_t>());
+  return AddConstant(tensor);
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::AddNumber(
+    DLDataType dtype, double number, const std::vector<int64_t>& shape) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
+                            NDArray::Empty(shape, dtype, kCpu));
+  const std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)),
+                                    number);
+  StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
+  return AddConstant(tensor);
+}
+
+// Outside of what it demands, the results of an operator are unknown, and
+// demands on tensors of a body cannot be checked.
+absl::Status NetworkBuilder::Demand(ValueId id, const InputDomain& domain) {
+  if (options_.is_body) {
+    return absl::UnimplementedError("what bodies read is not checked");
+  }
+  demands_.push_back({network_.value(id).name, domain});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::Feed(const CaseInput& input) {
+  const Choices::Group group(choices_);
+  if (input.fixed.defined() || !Often(kFromPool)) return AddInput(input);
+  std::vector<PoolTensor> fitting;
+  for (const PoolTensor& tensor : pool_) {
+    if (tensor.dtype == input.dtype && tensor.shape == input.shape) {
+      fitting.push_back(tensor);
+    }
+  }
+  std::optional<PoolTensor> from;
+  if (!fitting.empty()) {
+    from = fitting[fitting.size() - 1 - choices_->UpTo(fitting.size() - 1)];
+  } else {
+    from = Any();
+  }
+  if (!from.has_value()) return AddInput(input);
+  const Network before = network_;
+  const std::vector<PoolTensor> pool_before = pool_;
+  const size_t demands_before = demands_.size();
+  auto fed = Adapt(*from, input.dtype, input.shape, input.domain);
+  if (fed.ok()) return fed;
+  network_ = before;
+  pool_ = pool_before;
+  demands_.resize(demands_before);
+  return AddInput(input);
+}
+
+absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddOperation(
+    OpAttrs attrs, std::vector<ValueId> inputs,
+    const std::vector<bool>& outputs) {
+  NewOperation operation{std::move(attrs), std::move(inputs)};
+  operation.name = fmt::format("op{}", network_.order().size());
+  for (const bool is_wanted : outputs) {
+    operation.outputs.push_back(is_wanted ? fmt::format("v{}", values_made_++)
+                                          : "");
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
+                            network_.AddOperation(std::move(operation)));
+  const Operation& made = network_.operation(id);
+  for (const ValueId output : made.outputs) {
+    if (output != kNoValue && !IsRandom(made.def())) Join(output);
+  }
+  return made.outputs;
+}
+
+absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddAll(
+    std::string_view kind, const std::vector<NamedAttr>& attributes,
+    std::vector<ValueId> inputs, size_t outputs) {
+  const OperatorDef* const def = AllOperators().Find("", kind, options_.opset);
+  if (def == nullptr) {
+    return absl::NotFoundError(
+        fmt::format("{} is not in opset {}", kind, options_.opset));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, MakeAttrs(*def, attributes));
+  return AddOperation(std::move(attrs), std::move(inputs),
+                      std::vector<bool>(outputs, true));
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::Add(
+    std::string_view kind, const std::vector<NamedAttr>& attributes,
+    std::vector<ValueId> inputs) {
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs,
+                            AddAll(kind, attributes, std::move(inputs)));
+  return outputs[0];
+}
+
+absl::Status NetworkBuilder::AddCase(const OperatorCase& made) {
+  const Configuration& configuration = made.configuration;
+  const OperatorDef& def = *configuration.def;
+  const std::string domain(def.domain);
+  if (!domain.empty() && network_.opset(domain) == 0) {
+    NODEWISE_RETURN_IF_ERROR(network_.SetOpset(domain, configuration.opset));
+  }
+  std::vector<ValueId> inputs;
+  for (const CaseInput& input : configuration.inputs) {
+    ValueId& id = inputs.emplace_back(kNoValue);
+    if (!input.is_given) continue;
+    NODEWISE_ASSIGN_OR_RETURN(id, Feed(input));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs,
+                            MakeAttrs(def, configuration.attributes));
+  return AddOperation(std::move(attrs), std::move(inputs),
+                      configuration.outputs)
+      .status();
+}
+
+absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
+  std::vector<ValueId> outputs;
+  for (const OperationId id : network_.order()) {
+    for (const ValueId output : network_.operation(id).outputs) {
+      if (output == kNoValue) continue;
+      const bool is_read = !network_.value(output).uses.empty();
+      if (!is_read || Often(kFurtherOutput)) outputs.push_back(output);
+    }
+  }
+  if (outputs.empty()) return absl::InvalidArgumentError("no operation");
+  NODEWISE_RETURN_IF_ERROR(network_.SetOutputs(std::move(outputs)));
+  network_.RemoveUnused();
+  const std::vector<ValueId> inputs(network_.inputs().begin(),
+                                    network_.inputs().end());
+  for (const ValueId id : inputs) {
+    if (network_.value(id).uses.empty()) {
+      NODEWISE_RETURN_IF_ERROR(network_.RemoveInput(id));
+    }
+  }
+  OperatorCase made;
+  made.configuration.opset = options_.opset;
+  for (const ValueId id : network_.inputs()) {
+    made.configuration.inputs.push_back(inputs_[id]);
+  }
+  made.configuration.demands = std::move(demands_);
+  made.network = std::make_shared<const Network>(std::move(network_));
+  made.exact = ExactSource::Of(*made.network);
+  return made;
+}
+
+// How a tensor is made to fit what an operator wants to read.
+
+namespace {
+
+using Sides = std::vector<int64_t>;
+
+constexpr int kClipOfIntegers = 12;  // The opset that brought it.
+constexpr int kSliceByInputs = 10;
+constexpr double kMostCast = 100;  // Fits all integer types.
+
+int64_t CountOf(const Sides& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1},
+                         std::multiplies<>());
+}
+
+// Returns the order of sides that makes one shape of the other, if there is
+// one.
+std::optional<Sides> OrderFor(const Sides& from, const Sides& to) {
+  if (from.size() != to.size()) return std::nullopt;
+  Sides order;
+  std::vector<bool> is_taken(from.size());
+  for (const int64_t side : to) {
+    size_t at = 0;
+    // From behind, so that equal sides change places, too.
+    for (at = from.size(); at-- > 0;) {
+      if (!is_taken[at] && from[at] == side) break;
+    }
+    if (at >= from.size()) return std::nullopt;
+    is_taken[at] = true;
+    order.push_back(static_cast<int64_t>(at));
+  }
+  return order;
+}
+
+}  // namespace
+
+absl::StatusOr<ValueId> NetworkBuilder::Cast(PoolTensor* from,
+                                             DLDataType dtype) {
+  if (from->dtype == dtype) return from->id;
+  // The result for a float that the integer cannot hold is not judged, so such
+  // floats are avoided.
+  if (IsFloat(from->dtype) && IsInteger(dtype)) {
+    const double least = IsUnsigned(dtype) ? 0 : -kMostCast;
+    NODEWISE_ASSIGN_OR_RETURN(
+        from->id, Within(*from, InputDomain::Within(least, kMostCast)));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(
+      from->id,
+      Add("Cast", {{"to", OnnxNumberOf(dtype).value_or(0)}}, {from->id}));
+  from->dtype = dtype;
+  return from->id;
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::Within(const PoolTensor& from,
+                                               const InputDomain& domain) {
+  const bool is_float = IsFloat(from.dtype);
+  if ((domain.is_whole && is_float) || IsBool(from.dtype) ||
+      (!is_float && options_.opset < kClipOfIntegers)) {
+    return absl::UnimplementedError("nothing makes such numbers");
+  }
+  NODEWISE_RETURN_IF_ERROR(Demand(from.id, InputDomain::WithoutNan()));
+  const double zero = IsUnsigned(from.dtype) ? 0 : domain.least;
+  const double least = std::max(domain.least, std::min(zero, domain.most));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId low,
+      AddNumber(from.dtype, is_float ? least : std::ceil(least)));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const ValueId high,
+      AddNumber(from.dtype, is_float ? domain.most : std::floor(domain.most)));
+  return Add("Clip", {}, {from.id, low, high});
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::ReshapedFlat(const PoolTensor& from,
+                                                     const Sides& shape) {
+  const int64_t have = CountOf(from.shape);
+  const int64_t want = CountOf(shape);
+  ValueId id = from.id;
+  if (have != want) {
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId flat, AddInts({have}));
+    NODEWISE_ASSIGN_OR_RETURN(id, Add("Reshape", {}, {id, flat}));
+    if (have < want) {
+      if (have == 0) return absl::UnimplementedError("nothing to repeat");
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId times,
+                                AddInts({(want + have - 1) / have}));
+      NODEWISE_ASSIGN_OR_RETURN(id, Add("Tile", {}, {id, times}));
+    }
+    if (want % std::max<int64_t>(have, 1) != 0 || have > want) {
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId begin, AddInts({0}));
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId end, AddInts({want}));
+      NODEWISE_ASSIGN_OR_RETURN(const ValueId axis, AddInts({0}));
+      NODEWISE_ASSIGN_OR_RETURN(id, Add("Slice", {}, {id, begin, end, axis}));
+    }
+  }
+  // A Reshape takes 0 for the side that was there.
+  if (shape.size() == 1 && have != want) return id;
+  if (want == 0) return absl::UnimplementedError("no elements to reshape");
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId to, AddInts(shape));
+  return Add("Reshape", {}, {id, to});
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::CutAndPadded(const PoolTensor& from,
+                                                     const Sides& shape) {
+  const size_t rank = shape.size();
+  Sides ends = from.shape;
+  Sides pads(2 * rank);
+  bool cuts = false;
+  bool pads_any = false;
+  for (size_t i = 0; i < rank; ++i) {
+    ends[i] = std::min(from.shape[i], shape[i]);
+    cuts = cuts || ends[i] < from.shape[i];
+    pads[rank + i] = shape[i] - ends[i];
+    pads_any = pads_any || pads[rank + i] > 0;
+  }
+  ValueId id = from.id;
+  if (cuts) {
+    Sides axes(rank);
+    std::iota(axes.begin(), axes.end(), 0);
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId begin, AddInts(Sides(rank)));
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId end, AddInts(ends));
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId axis, AddInts(axes));
+    NODEWISE_ASSIGN_OR_RETURN(id, Add("Slice", {}, {id, begin, end, axis}));
+  }
+  if (!pads_any) return id;
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId by, AddInts(pads));
+  return Add("Pad", {}, {id, by});
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::Reshaped(const PoolTensor& from,
+                                                 const Sides& shape) {
+  if (from.shape == shape) return from.id;
+  const auto order = OrderFor(from.shape, shape);
+  if (order.has_value() && Often(70)) {
+    return Add("Transpose", {{"perm", *order}}, {from.id});
+  }
+  const bool may_cut = from.shape.size() == shape.size() && !shape.empty();
+  const bool may_pad = IsFloat(from.dtype) && options_.opset >= kSliceByInputs;
+  if (may_cut && may_pad && Often(60)) return CutAndPadded(from, shape);
+  return ReshapedFlat(from, shape);
+}
+
+absl::StatusOr<ValueId> NetworkBuilder::Adapt(const PoolTensor& from,
+                                              DLDataType dtype,
+                                              const Sides& shape,
+                                              const InputDomain& domain) {
+  const Choices::Group group(choices_);
+  PoolTensor made = from;
+  NODEWISE_ASSIGN_OR_RETURN(made.id, Cast(&made, dtype));
+  NODEWISE_ASSIGN_OR_RETURN(made.id, Reshaped(made, shape));
+  made.shape = shape;
+  if (!(TensorOf(made.id).shape == shape)) {
+    return absl::UnimplementedError("another shape came out");
+  }
+  if (domain.least > -3 || domain.most < 3 || domain.is_whole ||
+      !domain.may_be_special) {
+    NODEWISE_ASSIGN_OR_RETURN(made.id, Within(made, domain));
+  } else if (IsFloat(dtype) && !domain.may_be_nan) {
+    NODEWISE_RETURN_IF_ERROR(Demand(made.id, domain));
+  }
+  return made.id;
+}
+
+}  // namespace nodewise

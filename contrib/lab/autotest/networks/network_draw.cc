@@ -1,0 +1,261 @@
+#include "nodewise/autotest/network_draw.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "contrib/lab/autotest/networks/network_builder.h"
+#include "fmt/format.h"
+#include "nodewise/interp/exact_tensors.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+
+// Which operators and versions networks are drawn from.
+
+namespace {
+
+// The simplest first; the newest one counts more, since most versions of
+// operators are in it.
+constexpr int kOpsets[] = {
+    21, kNewestOpset, kNewestOpset, kNewestOpset, 24, 23, 22, 20, 19, 18, 17,
+    16, 15,           14,           13,           12, 11, 10, 9,  8,  7};
+// First draws of each operator, of which one must be taken.
+constexpr uint64_t kTries = 3;
+
+// A case with its inputs, to be asked about.
+struct Question {
+  OperatorCase made;
+  std::vector<std::vector<NDArray>> sets;
+};
+
+// Returns for each question whether the candidate refuses it.
+std::vector<bool> Refused(const std::vector<Question>& questions,
+                          Candidate& candidate) {
+  std::vector<bool> refused;
+  for (size_t begin = 0; begin < questions.size();
+       begin += candidate.jobs_at_once()) {
+    std::vector<CandidateJob> jobs;
+    const size_t end =
+        std::min(begin + candidate.jobs_at_once(), questions.size());
+    for (size_t i = begin; i < end; ++i) {
+      const OperatorCase& made = questions[i].made;
+      jobs.push_back(
+          {made.network.get(), questions[i].sets, made.backward.get()});
+    }
+    for (const CandidateAnswer& answer : RunJobs(candidate, jobs)) {
+      const absl::Status& status = answer.sets[0].status();
+      // What crashes is not refused.
+      refused.push_back(!status.ok() && !absl::IsAborted(status) &&
+                        !absl::IsDeadlineExceeded(status));
+    }
+  }
+  return refused;
+}
+
+std::vector<int> OpsetsTaken(Candidate& candidate) {
+  std::vector<Question> questions;
+  for (const int opset : kOpsets) {
+    Question& question = questions.emplace_back();
+    Configuration& configuration = question.made.configuration;
+    configuration.def = AllOperators().Find("", "Relu", opset);
+    configuration.opset = opset;
+    configuration.inputs = {{true, kFloat32, {2}}};
+    configuration.outputs = {true};
+    Choices choices((std::vector<uint64_t>()));
+    auto network = NetworkOf(configuration);
+    auto inputs = DrawInputs(configuration, &choices);
+    if (!network.ok() || !inputs.ok()) return {};
+    question.made.network =
+        std::make_shared<const Network>(*std::move(network));
+    question.sets = {*std::move(inputs)};
+  }
+  const std::vector<bool> refused = Refused(questions, candidate);
+  std::vector<int> opsets;
+  for (size_t i = 0; i < std::size(kOpsets); ++i) {
+    if (!refused[i]) opsets.push_back(kOpsets[i]);
+  }
+  return opsets;
+}
+
+// Returns the newest of these opsets in which the row holds; 0: there is none.
+int OpsetFor(const OperatorDef& row, const std::vector<int>& opsets) {
+  if (!row.domain.empty()) return row.since;
+  int newest = 0;
+  for (const int opset : opsets) {
+    if (row.since <= opset && opset < row.until) {
+      newest = std::max(newest, opset);
+    }
+  }
+  return newest;
+}
+
+// Draws until the operator's own rules accept one.
+void AddQuestion(const OperatorDef& row, int opset, AutotestWith with,
+                 Choices* choices, std::vector<Question>* questions) {
+  for (int draws = 0; draws < kMostRefusedDraws; ++draws) {
+    ConfigurationDraw draw(row, opset, choices);
+    auto made = DrawCase(draw);
+    if (!made.ok()) continue;
+    // An operator without a gradient may be part of such a network, too.
+    if (with == AutotestWith::kBackward && HasBackwardSpace(row)) {
+      made = BackwardOf(*made);
+      if (!made.ok()) continue;
+    }
+    Choices simple((std::vector<uint64_t>()));
+    auto set = DrawSet(*made, &simple);
+    if (!set.ok()) continue;
+    questions->push_back({*std::move(made), {std::move(set->inputs)}});
+    return;
+  }
+}
+
+}  // namespace
+
+NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
+  return {{rows.begin(), rows.end()}, {std::begin(kOpsets), std::end(kOpsets)}};
+}
+
+NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
+                     Candidate& candidate, uint64_t seed, AutotestWith with) {
+  NetworkScope scope;
+  scope.opsets = OpsetsTaken(candidate);
+  std::vector<const OperatorDef*> open(rows.begin(), rows.end());
+  std::set<const OperatorDef*> taken;
+  for (uint64_t attempt = 0; attempt < kTries && !open.empty(); ++attempt) {
+    std::vector<Question> questions;
+    for (const OperatorDef* row : open) {
+      const int opset = OpsetFor(*row, scope.opsets);
+      if (opset == 0) continue;
+      Choices choices(RandomSource(
+          seed, fmt::format("{} {} {}", row->name, row->since, attempt)));
+      AddQuestion(*row, opset, with, &choices, &questions);
+    }
+    const std::vector<bool> refused = Refused(questions, candidate);
+    for (size_t i = 0; i < questions.size(); ++i) {
+      if (!refused[i]) taken.insert(questions[i].made.configuration.def);
+    }
+    std::erase_if(open, [&](const OperatorDef* row) {
+      return taken.count(row) > 0 || OpsetFor(*row, scope.opsets) == 0;
+    });
+  }
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(scope.rows),
+               [&](const OperatorDef* row) { return taken.count(row) > 0; });
+  return scope;
+}
+
+namespace {
+
+constexpr int kMostSteps = 8;
+constexpr int kGoesOn = 85;  // Per cent of steps.
+// Per cent of steps; the others are control flow.
+constexpr uint64_t kOperatorSteps = 72;
+constexpr uint64_t kPatternSteps = 22;
+// Draws of one step that an operator's rules refuse.
+constexpr int kMostRefused = 4;
+// How often a network may have sizes that only a run tells, which few
+// candidates take.
+constexpr int kOpenSizes = 5;
+
+BuilderOptions DrawOptions(const NetworkScope& scope, Choices* choices) {
+  BuilderOptions options;
+  // The simplest one in half of all networks.
+  const uint64_t place =
+      choices->UpTo(1) == 0 ? 0 : choices->UpTo(scope.opsets.size() - 1);
+  options.opset = scope.opsets[place];
+  options.is_exact = choices->UpTo(2) > 0;
+  for (const OperatorDef* row : scope.rows) {
+    const bool holds = !row->domain.empty() || (row->since <= options.opset &&
+                                                options.opset < row->until);
+    if (holds && (!options.is_exact || MayBeExact(*row))) {
+      options.rows.push_back(row);
+    }
+  }
+  return options;
+}
+
+bool HasKnownSizes(const Network& network) {
+  const auto outputs = network.outputs();
+  return std::all_of(outputs.begin(), outputs.end(), [&](ValueId id) {
+    return network.value(id).type.is_static();
+  });
+}
+
+class Networks : public CaseSource {
+ public:
+  explicit Networks(NetworkScope scope) : scope_(std::move(scope)) {}
+
+  std::string NameOf(uint64_t) const override { return "networks"; }
+  absl::StatusOr<OperatorCase> Draw(uint64_t, Choices* choices) const override {
+    return DrawNetwork(scope_, choices);
+  }
+
+ private:
+  const NetworkScope scope_;
+};
+
+}  // namespace
+
+absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
+  const BuilderOptions& options = builder.options();
+  const OperatorDef& def =
+      *options.rows[builder.choices()->UpTo(options.rows.size() - 1)];
+  int opset = options.opset;
+  if (!def.domain.empty()) {
+    const int there = builder.network().opset(std::string(def.domain));
+    opset = there == 0 ? def.since : there;
+    if (opset < def.since || opset >= def.until) {
+      return absl::NotFoundError("another version of its domain");
+    }
+  }
+  const std::optional<PoolTensor> base = builder.Any();
+  absl::Status last;
+  for (int attempt = 0; attempt < kMostRefused; ++attempt) {
+    ConfigurationDraw draw(def, opset, builder.choices());
+    if (base.has_value()) draw.Prefer(base->dtype, base->shape);
+    if (options.is_exact) draw.PreferWhole();
+    const auto made = DrawCase(draw);
+    last = made.status();
+    if (!made.ok()) continue;
+    if (!HasKnownSizes(*made->network) && !may_be_open) {
+      last = absl::NotFoundError("sizes that only a run tells");
+      continue;
+    }
+    return builder.AddCase(*made);
+  }
+  return last;
+}
+
+absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
+                                         Choices* choices) {
+  if (scope.opsets.empty()) return absl::InvalidArgumentError("no opset");
+  NetworkBuilder builder(DrawOptions(scope, choices), choices);
+  if (builder.options().rows.empty()) {
+    return absl::InvalidArgumentError("no operator of this opset");
+  }
+  const bool may_be_open = builder.Often(kOpenSizes);
+  for (int step = 0; step < kMostSteps; ++step) {
+    const Choices::Group group(choices);
+    if (step > 0 && !builder.Often(kGoesOn)) break;
+    // A step that fails is left out, but operations that it has added stay.
+    const uint64_t kind = choices->UpTo(99);
+    if (kind < kOperatorSteps) {
+      (void)AddOperator(builder, may_be_open);
+    } else if (kind < kOperatorSteps + kPatternSteps) {
+      (void)AddPattern(builder);
+    } else {
+      (void)AddControlFlow(builder);
+    }
+  }
+  return builder.Finish();
+}
+
+std::unique_ptr<CaseSource> NetworkSource(NetworkScope scope) {
+  return std::make_unique<Networks>(std::move(scope));
+}
+
+}  // namespace nodewise

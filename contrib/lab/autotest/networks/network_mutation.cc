@@ -1,0 +1,399 @@
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "contrib/lab/autotest/networks/case_network.h"
+#include "fmt/format.h"
+#include "nodewise/autotest/network_draw.h"
+#include "nodewise/ir/subnetwork.h"
+#include "nodewise/onnx/onnx_model.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/ops.h"
+#include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
+
+namespace nodewise {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> ModelsIn(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  std::vector<std::string> files;
+  for (fs::recursive_directory_iterator at(path, error), end;
+       !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".onnx") files.push_back(at->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+absl::StatusOr<std::shared_ptr<const Network>> Load(const std::string& file) {
+  DiagnosticList diagnostics;
+  NODEWISE_ASSIGN_OR_RETURN(Network network,
+                            ImportOnnx(file, AllOperators(), {}, &diagnostics));
+  NetworkData data = network.data();
+  data.name = fs::path(file).filename().string();
+  NODEWISE_ASSIGN_OR_RETURN(network, Network::FromData(std::move(data)));
+  return std::make_shared<const Network>(std::move(network));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::shared_ptr<const Network>>> LoadModelsOf(
+    const std::string& path) {
+  std::vector<std::shared_ptr<const Network>> models;
+  absl::Status first = absl::NotFoundError(
+      fmt::format("{}: has no .onnx file", Printable(path)));
+  bool has_failed = false;
+  for (const std::string& file : ModelsIn(path)) {
+    auto model = Load(file);
+    if (model.ok()) {
+      models.push_back(*std::move(model));
+    } else if (!has_failed) {
+      first = model.status();
+      has_failed = true;
+    }
+  }
+  if (models.empty()) return first;
+  return models;
+}
+
+// Parts of real models, changed.
+
+namespace {
+
+using Sides = std::vector<int64_t>;
+
+constexpr int64_t kMostOperations = 8;
+constexpr int64_t kMostMutations = 4;
+// The most elements of one tensor: the reference works out bounds for each.
+constexpr int64_t kMostOfTensor = 1 << 17;
+constexpr int64_t kMostInputSide = 9;
+constexpr int kOtherSize = 70;  // Per cent of sides that may change.
+// Element by element, of floats, in every opset from 7 on.
+constexpr const char* kPointwise[] = {"Relu", "Neg",       "Abs", "Sigmoid",
+                                      "Tanh", "LeakyRelu", "Elu", "Identity"};
+
+bool DrawOften(Choices* choices, int percent) {
+  return choices->UpTo(99) >= static_cast<uint64_t>(100 - percent);
+}
+
+int64_t DrawBetween(Choices* choices, int64_t least, int64_t most) {
+  if (most <= least) return least;
+  return least + static_cast<int64_t>(
+                     choices->UpTo(static_cast<uint64_t>(most - least)));
+}
+
+// Returns operations that read what one makes, or make what it reads.
+std::set<OperationId> NeighboursOf(const Network& network, OperationId id) {
+  std::set<OperationId> neighbours;
+  const Operation& operation = network.operation(id);
+  for (const ValueId input : operation.inputs) {
+    if (input == kNoValue) continue;
+    const NetworkValue& value = network.value(input);
+    if (value.kind == NetworkValue::Kind::kOutput) {
+      neighbours.insert(value.producer);
+    }
+  }
+  for (const ValueId output : operation.outputs) {
+    if (output == kNoValue) continue;
+    for (const Use& use : network.value(output).uses) {
+      neighbours.insert(use.user);
+    }
+  }
+  return neighbours;
+}
+
+std::set<OperationId> DrawPart(const Network& network, Choices* choices) {
+  const auto order = network.order();
+  std::set<OperationId> part = {order[choices->UpTo(order.size() - 1)]};
+  const int64_t wanted = DrawBetween(choices, 1, kMostOperations);
+  while (static_cast<int64_t>(part.size()) < wanted) {
+    std::set<OperationId> next;
+    for (const OperationId id : part) {
+      for (const OperationId neighbour : NeighboursOf(network, id)) {
+        if (part.count(neighbour) == 0) next.insert(neighbour);
+      }
+    }
+    if (next.empty()) break;
+    part.insert(*std::next(
+        next.begin(), static_cast<ptrdiff_t>(choices->UpTo(next.size() - 1))));
+  }
+  return part;
+}
+
+absl::StatusOr<Network> CutPart(const Network& network,
+                                const std::set<OperationId>& part) {
+  const std::vector<ValueId> from = ReadFromOutside(network, part);
+  std::vector<ValueId> to;
+  for (const OperationId id : part) {
+    for (const ValueId output : network.operation(id).outputs) {
+      if (output == kNoValue) continue;
+      const auto& uses = network.value(output).uses;
+      const bool leaves =
+          uses.empty() || std::any_of(uses.begin(), uses.end(), [&](Use use) {
+            return part.count(use.user) == 0;
+          });
+      if (leaves) to.push_back(output);
+    }
+  }
+  return ExtractNetwork(network, from, to);
+}
+
+// One part on its way.
+class Mutant {
+ public:
+  Mutant(Network network, Choices* choices)
+      : network_(std::move(network)), choices_(choices) {}
+
+  absl::StatusOr<OperatorCase> Make() {
+    NODEWISE_RETURN_IF_ERROR(DrawSizes());
+    for (int64_t i = DrawBetween(choices_, 0, kMostMutations); i > 0; --i) {
+      const Choices::Group group(choices_);
+      // What the network refuses stays as it was.
+      (void)Change();
+    }
+    return Finish();
+  }
+
+ private:
+  // Other sizes, where all that is behind takes them.
+  absl::Status DrawSizes() {
+    const std::vector<ValueId> inputs(network_.inputs().begin(),
+                                      network_.inputs().end());
+    for (const ValueId id : inputs) {
+      const Choices::Group group(choices_);
+      const TensorType type = network_.value(id).type;
+      if (!type.has_rank() || !type.has_dtype()) {
+        return absl::UnimplementedError("an input without a type");
+      }
+      Shape shape = *type.shape;
+      for (Dim& side : shape) {
+        const Dim before = side;
+        if (before.is_known() && !DrawOften(choices_, kOtherSize)) continue;
+        side = Dim(DrawBetween(choices_, 1, kMostInputSide));
+        const absl::Status changed =
+            network_.SetInputType(id, TensorType(type.dtype, shape));
+        if (changed.ok()) continue;
+        if (!before.is_known()) return changed;
+        side = before;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  OperationId AnyOperation() {
+    const auto order = network_.order();
+    return order[choices_->UpTo(order.size() - 1)];
+  }
+
+  absl::Status Change() {
+    if (network_.order().empty()) return absl::NotFoundError("nothing left");
+    const OperationId id = AnyOperation();
+    const ValueId output = network_.operation(id).outputs[0];
+    if (output == kNoValue) return absl::NotFoundError("no output");
+    switch (choices_->UpTo(5)) {
+      case 0:
+        return ShowAlso(output);
+      case 1:
+        return Insert(output);
+      case 2:
+        return LeaveOut(id);
+      case 3:
+        return Exchange(id);
+      case 4:
+        return ChangeAttributes(id);
+      default:
+        return Duplicate(id);
+    }
+  }
+
+  absl::Status ShowAlso(ValueId output) {
+    std::vector<ValueId> outputs(network_.outputs().begin(),
+                                 network_.outputs().end());
+    if (std::find(outputs.begin(), outputs.end(), output) != outputs.end()) {
+      return absl::OkStatus();
+    }
+    outputs.push_back(output);
+    return network_.SetOutputs(std::move(outputs));
+  }
+
+  absl::StatusOr<OpAttrs> AnyPointwise() {
+    const char* const kind =
+        kPointwise[choices_->UpTo(std::size(kPointwise) - 1)];
+    const OperatorDef* const def =
+        AllOperators().Find("", kind, network_.opset());
+    if (def == nullptr) return absl::NotFoundError("not in this opset");
+    return OpAttrs::Defaults(*def);
+  }
+
+  absl::Status Insert(ValueId after) {
+    NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, AnyPointwise());
+    NODEWISE_ASSIGN_OR_RETURN(
+        const OperationId made,
+        network_.AddOperation({std::move(attrs), {after}}));
+    return network_.ReplaceUses({after}, {network_.operation(made).outputs[0]});
+  }
+
+  absl::Status LeaveOut(OperationId id) {
+    const Operation& operation = network_.operation(id);
+    if (operation.inputs.empty() || operation.inputs[0] == kNoValue) {
+      return absl::NotFoundError("reads nothing");
+    }
+    const ValueId from = operation.outputs[0];
+    const ValueId to = operation.inputs[0];
+    if (!(network_.value(from).type == network_.value(to).type) ||
+        network_.value(to).kind != NetworkValue::Kind::kOutput) {
+      return absl::NotFoundError("is of another type");
+    }
+    NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses({from}, {to}));
+    network_.RemoveUnused();
+    return absl::OkStatus();
+  }
+
+  absl::Status Exchange(OperationId id) {
+    const Operation& operation = network_.operation(id);
+    if (operation.inputs.size() != 1 || operation.outputs.size() != 1) {
+      return absl::NotFoundError("reads more than one tensor");
+    }
+    NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, AnyPointwise());
+    return Replace(id, std::move(attrs));
+  }
+
+  absl::Status Replace(OperationId id, OpAttrs attrs) {
+    const Operation& operation = network_.operation(id);
+    const ValueId before = operation.outputs[0];
+    NODEWISE_ASSIGN_OR_RETURN(
+        const OperationId made,
+        network_.AddOperation({std::move(attrs), operation.inputs}));
+    NODEWISE_RETURN_IF_ERROR(
+        network_.ReplaceUses({before}, {network_.operation(made).outputs[0]}));
+    network_.RemoveUnused();
+    return absl::OkStatus();
+  }
+
+  // Takes attributes that the operator's space draws.
+  absl::Status ChangeAttributes(OperationId id) {
+    const Operation& operation = network_.operation(id);
+    if (!HasSpace(operation.def()) || operation.outputs.size() != 1) {
+      return absl::NotFoundError("nothing to draw");
+    }
+    ConfigurationDraw draw(operation.def(),
+                           network_.opset(operation.def().domain), choices_);
+    const ValueId first =
+        operation.inputs.empty() ? kNoValue : operation.inputs[0];
+    if (first != kNoValue && network_.value(first).type.is_static()) {
+      const TensorType& type = network_.value(first).type;
+      draw.Prefer(type.dtype, *type.sizes());
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const OperatorCase drawn, DrawCase(draw));
+    NODEWISE_ASSIGN_OR_RETURN(
+        OpAttrs attrs,
+        MakeAttrs(operation.def(), drawn.configuration.attributes));
+    return Replace(id, std::move(attrs));
+  }
+
+  // Computes the operation once more, beside it or added to it.
+  absl::Status Duplicate(OperationId id) {
+    const Operation operation = network_.operation(id);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const OperationId made,
+        network_.AddOperation({operation.attrs, operation.inputs}));
+    const ValueId again = network_.operation(made).outputs[0];
+    if (DrawOften(choices_, 50)) return ShowAlso(again);
+    const OperatorDef* const add =
+        AllOperators().Find("", "Add", network_.opset());
+    NODEWISE_ASSIGN_OR_RETURN(
+        const OperationId sum,
+        network_.AddOperation(
+            {OpAttrs::Defaults(*add), {operation.outputs[0], again}}));
+    return network_.ReplaceUses({operation.outputs[0]},
+                                {network_.operation(sum).outputs[0]});
+  }
+
+  absl::StatusOr<OperatorCase> Finish() {
+    network_.RemoveUnused();
+    const std::vector<ValueId> inputs(network_.inputs().begin(),
+                                      network_.inputs().end());
+    for (const ValueId id : inputs) {
+      const auto outputs = network_.outputs();
+      if (network_.value(id).uses.empty() &&
+          std::find(outputs.begin(), outputs.end(), id) == outputs.end()) {
+        NODEWISE_RETURN_IF_ERROR(network_.RemoveInput(id));
+      }
+    }
+    if (network_.order().empty()) return absl::NotFoundError("nothing left");
+    NODEWISE_RETURN_IF_ERROR(CheckSizes());
+    OperatorCase made;
+    made.configuration.opset = network_.opset();
+    for (const ValueId id : network_.inputs()) {
+      made.configuration.inputs.push_back(InputOfType(network_.value(id).type));
+    }
+    made.network = std::make_shared<const Network>(std::move(network_));
+    made.exact = ExactSource::Of(*made.network);
+    return made;
+  }
+
+  absl::Status CheckSizes() const {
+    for (const auto& value : network_.data().values) {
+      if (!value.has_value() || value->kind == NetworkValue::Kind::kBarrier) {
+        continue;
+      }
+      const auto sizes = value->type.sizes();
+      if (!sizes.has_value() && value->kind != NetworkValue::Kind::kInput) {
+        continue;  // Few candidates take it, but it is legal.
+      }
+      int64_t count = 1;
+      for (const int64_t side : sizes.value_or(Sides{kMostOfTensor + 1})) {
+        count = count > kMostOfTensor ? count : count * side;
+      }
+      if (count > kMostOfTensor) {
+        return absl::UnimplementedError(fmt::format(
+            "{}: has more than {} elements", value->name, kMostOfTensor));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Network network_;
+  Choices* const choices_;
+};
+
+class Mutants : public CaseSource {
+ public:
+  explicit Mutants(std::vector<std::shared_ptr<const Network>> models)
+      : models_(std::move(models)) {}
+
+  std::string NameOf(uint64_t number) const override {
+    return models_[number % models_.size()]->name();
+  }
+  absl::StatusOr<OperatorCase> Draw(uint64_t number,
+                                    Choices* choices) const override {
+    const Network& model = *models_[number % models_.size()];
+    const std::set<OperationId> part = DrawPart(model, choices);
+    NODEWISE_ASSIGN_OR_RETURN(Network cut, CutPart(model, part));
+    return Mutant(std::move(cut), choices).Make();
+  }
+
+ private:
+  const std::vector<std::shared_ptr<const Network>> models_;
+};
+
+}  // namespace
+
+std::unique_ptr<CaseSource> MutationSource(
+    std::vector<std::shared_ptr<const Network>> models) {
+  std::erase_if(models, [](const std::shared_ptr<const Network>& model) {
+    return model->order().empty();
+  });
+  if (models.empty()) return nullptr;
+  return std::make_unique<Mutants>(std::move(models));
+}
+
+}  // namespace nodewise

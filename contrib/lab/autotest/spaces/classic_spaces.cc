@@ -1,0 +1,326 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+
+// Operators of classical models, of domain ai.onnx.ml.
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+using Numbers = std::vector<float>;
+
+// Quarters, so that sums of a few are exact.
+Numbers DrawQuarters(ConfigurationDraw& draw, int64_t count, int64_t least = -8,
+                     int64_t most = 8) {
+  const Choices::Group group(draw.choices());
+  Numbers numbers;
+  for (int64_t i = 0; i < count; ++i) {
+    numbers.push_back(
+        static_cast<float>(draw.Between(0, most - least) + least) / 4);
+  }
+  return numbers;
+}
+
+NDArray TensorLike(DLDataType dtype, const Numbers& numbers) {
+  auto tensor =
+      NDArray::Empty({static_cast<int64_t>(numbers.size())}, dtype, kCpu);
+  if (!tensor.ok()) return {};
+  const std::vector<double> wide(numbers.begin(), numbers.end());
+  StoreDoubles(wide.data(), 0, CountOf(*tensor), *tensor);
+  return *std::move(tensor);
+}
+
+DLDataType DrawClassic(ConfigurationDraw& draw) {
+  return draw.One({kFloat32, kFloat64, kInt32, kInt64});
+}
+// Rows of so many features, or one row alone.
+Ints DrawRows(ConfigurationDraw& draw, int64_t features) {
+  const int64_t rows = draw.Side(9);
+  return draw.Often(20) ? Ints{features} : Ints{rows, features};
+}
+void DrawTransform(ConfigurationDraw& draw) {
+  draw.MaybeWord("post_transform",
+                 {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"});
+}
+// Different labels.
+Ints DrawLabels(ConfigurationDraw& draw, int64_t count) {
+  Ints labels = draw.Distinct(50, count);
+  for (int64_t& label : labels) label -= 9;
+  return labels;
+}
+
+// A list in one of the forms that this version has.
+void DrawLabelList(ConfigurationDraw& draw, const std::string& name,
+                   DLDataType dtype, const Numbers& numbers) {
+  const bool is_list = dtype == kInt64 || dtype == kFloat32;
+  if (!is_list || (draw.def().since >= 4 && draw.Often(30))) {
+    draw.Attr(name + "_tensor", TensorLike(dtype, numbers));
+  } else if (dtype == kFloat32) {
+    draw.Attr(name + "_floats", numbers);
+  } else {
+    draw.Attr(name + "_int64s", Ints(numbers.begin(), numbers.end()));
+  }
+}
+
+void DrawLabelEncoder(ConfigurationDraw& draw) {
+  const auto draw_type = [&draw] {
+    return draw.def().since < 4 || draw.Often()
+               ? draw.One({kInt64, kFloat32})
+               : draw.One({kFloat64, kInt32, kInt16});
+  };
+  const DLDataType key = draw_type();
+  const DLDataType value = draw_type();
+  const int64_t count = draw.Between(1, 6);
+  Numbers keys;
+  for (const int64_t number : draw.Distinct(8, count)) {
+    keys.push_back(static_cast<float>(number - 3));
+  }
+  DrawLabelList(draw, "keys", key, keys);
+  Numbers values = DrawQuarters(draw, count);
+  if (!IsFloat(value)) {
+    for (float& each : values) each *= 4;
+  }
+  DrawLabelList(draw, "values", value, values);
+  draw.MaybeAttr<int64_t>("default_int64", {-1, 7});
+  draw.MaybeAttr<float>("default_float", {0.5F, -3});
+  draw.MaybeWord("default_string", {"_Unused", "none"});
+  if (draw.def().since >= 4 && draw.Often(30)) {
+    draw.Attr("default_tensor", TensorLike(value, {draw.One<float>({3, 4})}));
+  }
+  draw.Input(key, draw.Sides(0, 3), InputDomain::Whole(-3, 5));
+}
+
+void DrawOneHotEncoder(ConfigurationDraw& draw) {
+  const int64_t count = draw.Between(1, 6);
+  const bool may_miss = draw.Often(70);
+  draw.Attr("cats_int64s", draw.Distinct(may_miss ? 8 : count, count));
+  if (!may_miss || draw.Often()) draw.Attr("zeros", may_miss ? 1 : 0);
+  draw.Input(DrawClassic(draw), draw.Sides(0, 2),
+             may_miss ? InputDomain() : InputDomain::Whole(0, count - 1));
+}
+
+void DrawFeatureVectorizer(ConfigurationDraw& draw) {
+  const DLDataType dtype = DrawClassic(draw);
+  const bool is_one_row = draw.Often(20);
+  const int64_t rows = draw.Side(9);
+  const int64_t count = draw.Between(1, 4);
+  Ints widths;
+  for (int64_t i = 0; i < count; ++i) {
+    const Choices::Group group(draw.choices());
+    const int64_t side = draw.Side(9);
+    widths.push_back(side + (draw.Often(40) ? draw.Between(0, 3) - 1 : 0));
+    draw.Input(dtype, is_one_row ? Ints{side} : Ints{rows, side});
+  }
+  if (draw.Often(70)) draw.Attr("inputdimensions", widths);
+}
+
+void DrawLinearClassifier(ConfigurationDraw& draw) {
+  const int64_t features = draw.Side(9);
+  const int64_t scores = draw.Between(1, 4);
+  const bool has_intercepts = scores == 1 || draw.Often(70);
+  draw.Attr("coefficients", DrawQuarters(draw, scores * features));
+  if (has_intercepts) draw.Attr("intercepts", DrawQuarters(draw, scores));
+  if (scores > 1 || draw.Often()) {
+    draw.Attr("classlabels_ints",
+              DrawLabels(draw, std::max<int64_t>(scores, 2)));
+  }
+  draw.Flag("multi_class");
+  DrawTransform(draw);
+  draw.Input(DrawClassic(draw), DrawRows(draw, features),
+             InputDomain::WithoutNan());
+  draw.Outputs(2);
+}
+
+void DrawKernel(ConfigurationDraw& draw) {
+  draw.MaybeWord("kernel_type", {"LINEAR", "POLY", "RBF", "SIGMOID"});
+  if (draw.Often(70)) {
+    draw.Attr("kernel_params", Numbers{draw.One<float>({0.25F, 0.125F}),
+                                       draw.One<float>({0, 0.5F, -1}),
+                                       draw.One<float>({1, 2, 3})});
+  }
+}
+
+void DrawSvmRegressor(ConfigurationDraw& draw) {
+  const int64_t features = draw.Side(9);
+  const int64_t vectors = draw.Between(0, 4);
+  DrawKernel(draw);
+  DrawTransform(draw);
+  draw.Attr("coefficients",
+            DrawQuarters(draw, vectors == 0 ? features : vectors));
+  draw.Attr("rho", DrawQuarters(draw, 1));
+  if (vectors > 0) {
+    draw.Attr("n_supports", vectors);
+    draw.Attr("support_vectors", DrawQuarters(draw, vectors * features));
+  }
+  draw.Flag("one_class");
+  draw.Input(DrawClassic(draw), DrawRows(draw, features),
+             InputDomain::Within(-4, 4));
+}
+
+void DrawSvmClassifier(ConfigurationDraw& draw) {
+  const int64_t features = draw.Side(9);
+  const int64_t classes = draw.Between(2, 4);
+  const int64_t pairs = classes * (classes - 1) / 2;
+  DrawKernel(draw);
+  DrawTransform(draw);
+  draw.Attr("classlabels_ints", DrawLabels(draw, classes));
+  draw.Attr("rho", DrawQuarters(draw, pairs));
+  if (draw.Often(30)) {
+    draw.Attr("coefficients",
+              DrawQuarters(draw, classes * features, draw.Often() ? 0 : -8));
+  } else {
+    Ints counts;
+    int64_t vectors = 0;
+    for (int64_t i = 0; i < classes; ++i) {
+      counts.push_back(draw.Between(1, 3));
+      vectors += counts.back();
+    }
+    draw.Attr("vectors_per_class", counts);
+    draw.Attr("support_vectors", DrawQuarters(draw, vectors * features));
+    draw.Attr("coefficients", DrawQuarters(draw, (classes - 1) * vectors));
+    if (draw.Often(30)) {
+      draw.Attr("prob_a", DrawQuarters(draw, pairs));
+      draw.Attr("prob_b", DrawQuarters(draw, pairs));
+    }
+  }
+  draw.Input(DrawClassic(draw), DrawRows(draw, features),
+             InputDomain::Within(-4, 4));
+  draw.Outputs(2);
+}
+
+// Trees as lists of nodes, each with a vote at every leaf for each target of
+// some.
+class TreeListDraw {
+ public:
+  TreeListDraw(ConfigurationDraw& draw, int64_t features, int64_t targets)
+      : draw_(draw), features_(features), targets_(targets) {}
+
+  void Add(const std::string& votes) {
+    for (int64_t trees = draw_.Between(1, 3); tree_ < trees; ++tree_) {
+      next_ = 0;
+      AddNode(draw_.Between(0, 3));
+    }
+    draw_.Attr("nodes_treeids", trees_);
+    draw_.Attr("nodes_nodeids", ids_);
+    draw_.Attr("nodes_featureids", feature_ids_);
+    draw_.Attr("nodes_modes", modes_);
+    draw_.Attr("nodes_truenodeids", true_ids_);
+    draw_.Attr("nodes_falsenodeids", false_ids_);
+    if (draw_.Often()) {
+      draw_.Attr("nodes_missing_value_tracks_true", missing_);
+    }
+    if (draw_.Often(20)) AddNumbers("nodes_hitrates", Numbers(ids_.size(), 1));
+    AddNumbers("nodes_values", splits_);
+    draw_.Attr(votes + "_treeids", vote_trees_);
+    draw_.Attr(votes + "_nodeids", vote_nodes_);
+    draw_.Attr(votes + "_ids", vote_targets_);
+    AddNumbers(votes + "_weights", weights_);
+  }
+  // As a list, or as a tensor in versions that have them.
+  void AddNumbers(const std::string& name, const Numbers& numbers) {
+    if (draw_.def().since < 3 || draw_.Often(70)) {
+      draw_.Attr(name, numbers);
+    } else {
+      draw_.Attr(name + "_as_tensor",
+                 TensorLike(draw_.One({kFloat64, kFloat32}), numbers));
+    }
+  }
+
+ private:
+  int64_t AddNode(int64_t depth) {
+    const Choices::Group group(draw_.choices());
+    const size_t at = ids_.size();
+    const int64_t id = next_++;
+    trees_.push_back(tree_);
+    ids_.push_back(id);
+    feature_ids_.push_back(draw_.Between(0, features_ - 1));
+    splits_.push_back(DrawQuarters(draw_, 1)[0]);
+    missing_.push_back(draw_.Between(0, 1));
+    true_ids_.push_back(0);
+    false_ids_.push_back(0);
+    if (depth == 0 || draw_.Often(20)) {
+      modes_.emplace_back("LEAF");
+      AddVotes(id);
+      return id;
+    }
+    modes_.push_back(
+        draw_.One<std::string>({"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE",
+                                "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"}));
+    const int64_t if_true = AddNode(depth - 1);
+    const int64_t if_false = AddNode(depth - 1);
+    true_ids_[at] = if_true;
+    false_ids_[at] = if_false;
+    return id;
+  }
+  void AddVotes(int64_t id) {
+    for (int64_t i = draw_.Between(1, 2); i > 0; --i) {
+      vote_trees_.push_back(tree_);
+      vote_nodes_.push_back(id);
+      vote_targets_.push_back(draw_.Between(0, targets_ - 1));
+      weights_.push_back(DrawQuarters(draw_, 1)[0]);
+    }
+  }
+
+  ConfigurationDraw& draw_;
+  const int64_t features_;
+  const int64_t targets_;
+  int64_t tree_ = 0;
+  int64_t next_ = 0;
+  Ints trees_, ids_, feature_ids_, true_ids_, false_ids_, missing_;
+  Ints vote_trees_, vote_nodes_, vote_targets_;
+  std::vector<std::string> modes_;
+  Numbers splits_, weights_;
+};
+
+void DrawTreeRegressor(ConfigurationDraw& draw) {
+  const int64_t features = draw.Between(1, 4);
+  const int64_t targets = draw.Between(1, 3);
+  TreeListDraw trees(draw, features, targets);
+  trees.Add("target");
+  draw.Attr("n_targets", targets);
+  draw.MaybeWord("aggregate_function", {"SUM", "AVERAGE", "MIN", "MAX"});
+  DrawTransform(draw);
+  if (draw.Often()) {
+    trees.AddNumbers("base_values", DrawQuarters(draw, targets));
+  }
+  draw.Input(DrawClassic(draw), DrawRows(draw, features));
+}
+
+void DrawTreeClassifier(ConfigurationDraw& draw) {
+  const int64_t features = draw.Between(1, 4);
+  const int64_t classes = draw.Between(2, 4);
+  // All votes may be for one of two classes.
+  TreeListDraw trees(draw, features,
+                     classes == 2 && draw.Often(70) ? 1 : classes);
+  trees.Add("class");
+  draw.Attr("classlabels_int64s", DrawLabels(draw, classes));
+  DrawTransform(draw);
+  if (draw.Often()) {
+    trees.AddNumbers("base_values", DrawQuarters(draw, classes));
+  }
+  draw.Input(DrawClassic(draw), DrawRows(draw, features));
+  draw.Outputs(2);
+}
+
+constexpr OperatorSpace kClassicSpaces[] = {
+    {"FeatureVectorizer", &DrawFeatureVectorizer},
+    {"LabelEncoder", &DrawLabelEncoder},
+    {"LinearClassifier", &DrawLinearClassifier},
+    {"OneHotEncoder", &DrawOneHotEncoder},
+    {"SVMClassifier", &DrawSvmClassifier},
+    {"SVMRegressor", &DrawSvmRegressor},
+    {"TreeEnsembleClassifier", &DrawTreeClassifier},
+    {"TreeEnsembleRegressor", &DrawTreeRegressor},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> ClassicSpaces() { return kClassicSpaces; }
+
+}  // namespace nodewise

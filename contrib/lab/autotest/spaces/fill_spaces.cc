@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Draws a tensor for an attribute; undefined if there is no memory for it.
+NDArray DrawAttrTensor(ConfigurationDraw& draw, DLDataType dtype,
+                       const Ints& shape) {
+  auto drawn = DrawTensor(dtype, shape, {}, draw.choices());
+  return drawn.ok() ? *std::move(drawn) : NDArray();
+}
+
+// One of several attributes is the value; those that are not tensors came with
+// opset 12.
+void DrawConstant(ConfigurationDraw& draw) {
+  const int64_t kind = draw.opset() >= 12 ? draw.Between(0, 4) : 0;
+  switch (kind) {
+    case 0:
+      return draw.Attr("value",
+                       DrawAttrTensor(draw, draw.Any(), draw.Sides(0, 3)));
+    case 1:
+      return draw.Attr("value_float", draw.One<float>({0, 1.5F, -2}));
+    case 2:
+      return draw.Attr("value_int", draw.Between(-3, 3));
+    case 3:
+      return draw.Attr("value_floats",
+                       draw.One<std::vector<float>>({{1.5F}, {0.5F, -2}, {}}));
+    default:
+      return draw.Attr("value_ints", draw.One<Ints>({{1}, {0, -2, 3}, {1, 2}}));
+  }
+}
+
+void DrawConstantOfShape(ConfigurationDraw& draw) {
+  if (draw.Often(75)) {
+    draw.Attr("value", DrawAttrTensor(draw, draw.Any(), {1}));
+  }
+  draw.Ints(draw.Sides(0, 4));
+}
+
+// Float steps are such that they add up exactly in any type.
+void DrawRange(ConfigurationDraw& draw) {
+  const DLDataType dtype =
+      draw.Type({kFloat32, kInt64, kInt32, kFloat64, kInt16});
+  const double unit = IsFloat(dtype) && draw.Often() ? 0.25 : 1;
+  const double start = unit * static_cast<double>(draw.Between(-5, 5));
+  const double step =
+      unit * static_cast<double>(draw.One<int64_t>({1, 2, 3, -1, -2, -7}));
+  const double count = static_cast<double>(draw.Side(40, true));
+  const double more = draw.Often(20) ? unit * (step < 0 ? 1 : -1) / 2 : 0;
+  const double limit = start + step * count + (IsFloat(dtype) ? more : 0);
+  if (draw.opset() >= 27) draw.MaybeAttr<int64_t>("stash_type", {1, 11});
+  const bool is_constant = !draw.Often(15);
+  for (const double number : {start, limit, step}) {
+    draw.Numbers(dtype, {}, {number}, is_constant);
+  }
+}
+
+void DrawEyeLike(ConfigurationDraw& draw) {
+  if (draw.Often()) draw.TypeAttr("dtype", draw.Any());
+  if (draw.Often(70)) draw.Attr("k", draw.Between(-5, 5));
+  draw.Input(draw.Any(), draw.Sides(2, 2));
+}
+
+void DrawTrilu(ConfigurationDraw& draw) {
+  draw.Flag("upper");
+  draw.Input(draw.Any(), draw.Sides(2, 4));
+  if (draw.Often(70)) draw.Int(draw.Between(-5, 5));
+}
+
+void DrawNonZero(ConfigurationDraw& draw) {
+  draw.Input(draw.Any(), draw.Sides(1, 4));
+}
+
+// What windows of a size, and types, have in common.
+void DrawWindowFunction(ConfigurationDraw& draw) {
+  const int64_t size = draw.Side(65);
+  // The formulas divide by the size without one.
+  if (size > 1) draw.Flag("periodic");
+  if (draw.Often()) draw.TypeAttr("output_datatype", draw.Float());
+  draw.Numbers(draw.One({kInt64, kInt32}), {}, {static_cast<double>(size)},
+               !draw.Often(15));
+}
+
+void DrawMelWeights(ConfigurationDraw& draw) {
+  if (draw.Often()) draw.TypeAttr("output_datatype", draw.Float());
+  const bool is_constant = !draw.Often(15);
+  const double rate = draw.One({8000.0, 16000.0, 44100.0});
+  const double bins = static_cast<double>(draw.Side(17));
+  const double length = draw.One({64.0, 16.0, 100.0, 256.0});
+  for (const double number : {bins, length, rate}) {
+    draw.Numbers(draw.One({kInt64, kInt32}), {}, {number}, is_constant);
+  }
+  draw.Numbers(kFloat32, {}, {draw.One({0.0, 100.0, 440.0})}, is_constant);
+  draw.Numbers(kFloat32, {}, {rate / draw.One({2.0, 3.0, 4.0})}, is_constant);
+}
+
+constexpr OperatorSpace kFillSpaces[] = {
+    {"BlackmanWindow", &DrawWindowFunction},
+    {"Constant", &DrawConstant},
+    {"ConstantOfShape", &DrawConstantOfShape},
+    {"EyeLike", &DrawEyeLike},
+    {"HammingWindow", &DrawWindowFunction},
+    {"HannWindow", &DrawWindowFunction},
+    {"MelWeightMatrix", &DrawMelWeights},
+    {"NonZero", &DrawNonZero},
+    {"Range", &DrawRange},
+    {"Trilu", &DrawTrilu},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> FillSpaces() { return kFillSpaces; }
+
+namespace {
+
+// What is drawn is left to each implementation; types and shapes are not.
+void DrawSeed(ConfigurationDraw& draw) {
+  draw.MaybeAttr<float>("seed", {1, 0, 7.5F});
+}
+
+// The attributes of a distribution: the names of its two numbers.
+void DrawDistribution(ConfigurationDraw& draw) {
+  const bool is_normal = draw.def().name.starts_with("RandomNormal");
+  if (draw.Often()) draw.TypeAttr("dtype", draw.Float());
+  draw.MaybeAttr<float>(is_normal ? "mean" : "low", {0, -1, -2.5F});
+  draw.MaybeAttr<float>(is_normal ? "scale" : "high", {1, 2, 0.5F});
+  DrawSeed(draw);
+}
+
+void DrawRandom(ConfigurationDraw& draw) {
+  DrawDistribution(draw);
+  draw.Attr("shape", draw.Sides(1, 4));
+}
+
+void DrawRandomLike(ConfigurationDraw& draw) {
+  DrawDistribution(draw);
+  draw.Input(draw.Float(), draw.Sides(0, 4));
+}
+
+void DrawBernoulli(ConfigurationDraw& draw) {
+  if (draw.Often()) draw.TypeAttr("dtype", draw.Number());
+  DrawSeed(draw);
+  draw.Input(draw.Float(), draw.Sides(0, 4), InputDomain::Within(0, 1));
+}
+
+void DrawMultinomial(ConfigurationDraw& draw) {
+  if (draw.Often()) draw.TypeAttr("dtype", draw.One({kInt32, kInt64}));
+  draw.MaybeAttr<int64_t>("sample_size", {1, 2, 5});
+  DrawSeed(draw);
+  draw.Input(draw.One({kFloat32, kFloat16, kFloat64}), draw.Sides(2, 2, false));
+}
+
+constexpr OperatorSpace kRandomSpaces[] = {
+    {"Bernoulli", &DrawBernoulli},  {"Multinomial", &DrawMultinomial},
+    {"RandomNormal", &DrawRandom},  {"RandomNormalLike", &DrawRandomLike},
+    {"RandomUniform", &DrawRandom}, {"RandomUniformLike", &DrawRandomLike},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> RandomSpaces() { return kRandomSpaces; }
+
+}  // namespace nodewise

@@ -1,0 +1,538 @@
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+void DrawTranspose(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(0, 5);
+  if (draw.Often(80)) draw.Attr("perm", draw.Order(shape.size()));
+  draw.Input(draw.Any(), shape);
+}
+
+// Joins and parts neighbouring sides.
+void DrawReshape(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(0, 5);
+  const bool has_empty =
+      std::find(shape.begin(), shape.end(), 0) != shape.end();
+  const bool takes_zeros = draw.opset() >= 14 && draw.Often(20);
+  Ints target;
+  int64_t joined = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    // 0 stands for the side of the data at the same place.
+    if (joined == 1 && target.size() == i && !takes_zeros && !has_empty &&
+        draw.Often(15)) {
+      target.push_back(0);
+      continue;
+    }
+    joined *= shape[i];
+    if (draw.Often(60)) target.push_back(std::exchange(joined, 1));
+    if (draw.Often(10)) target.push_back(1);
+  }
+  if (joined != 1 || target.empty()) target.push_back(joined);
+  if (!has_empty && draw.Often(30)) {
+    target[draw.choices()->UpTo(target.size() - 1)] = -1;
+  }
+  if (takes_zeros || (has_empty && draw.opset() >= 14)) {
+    draw.Attr("allowzero", 1);
+  } else if (draw.opset() >= 14 && draw.Often(20)) {
+    draw.Attr("allowzero", 0);
+  }
+  draw.Input(draw.Any(), shape);
+  draw.Ints(target);
+}
+
+void DrawConcat(ConfigurationDraw& draw) {
+  Ints shape = draw.Sides(1, 4);
+  const int64_t axis = draw.opset() >= 11 ? draw.SignedAxis(shape.size())
+                                          : draw.Axis(shape.size());
+  const DLDataType dtype = draw.Any();
+  draw.Attr("axis", axis);
+  const auto rank = static_cast<int64_t>(shape.size());
+  for (int64_t i = draw.Between(1, 4); i > 0; --i) {
+    const Choices::Group group(draw.choices());
+    shape[static_cast<size_t>((axis + rank) % rank)] = draw.Side(17, true);
+    draw.Input(dtype, shape);
+  }
+}
+
+// Where a cut begins or ends: inside most of the time, else beyond.
+int64_t DrawPlace(ConfigurationDraw& draw, int64_t side) {
+  if (draw.Often(70)) return draw.Between(0, side);
+  return draw.Between(-side - 2, side + 2);
+}
+
+// Starts, ends and axes were attributes below opset 10, which had no steps.
+void DrawSlice(ConfigurationDraw& draw) {
+  constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
+  const Ints shape = draw.Sides(1, 4);
+  const bool has_steps = draw.opset() >= 10 && draw.Often(60);
+  Ints axes = draw.SignedAxes(shape.size(), false, 10);
+  const bool has_axes = has_steps || draw.Often(80);
+  if (!has_axes) {
+    for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  }
+  Ints starts;
+  Ints ends;
+  Ints steps;
+  for (const int64_t axis : axes) {
+    const Choices::Group group(draw.choices());
+    const auto rank = static_cast<int64_t>(shape.size());
+    const int64_t side = shape[static_cast<size_t>((axis + rank) % rank)];
+    steps.push_back(has_steps ? draw.One<int64_t>({1, 1, 2, 3, -1, -2, 7}) : 1);
+    starts.push_back(DrawPlace(draw, side));
+    const int64_t far = steps.back() < 0 ? -kFar : kFar;
+    ends.push_back(draw.Often(40) ? DrawPlace(draw, side)
+                                  : draw.One({far, side, far, -side - 1}));
+    if (steps.back() < 0 && draw.Often(60)) {
+      starts.back() = draw.One({kFar, side - 1, int64_t{-1}});
+    }
+  }
+  draw.Input(draw.Any(), shape);
+  draw.Ints(starts);
+  draw.Ints(ends);
+  if (has_axes) {
+    draw.Ints(axes);
+  }
+  if (has_steps) draw.Ints(steps);
+}
+
+// The lengths were an attribute below opset 13; from 18 on their number is one.
+void DrawSplit(ConfigurationDraw& draw) {
+  Ints shape = draw.Sides(1, 4);
+  const auto rank = static_cast<int64_t>(shape.size());
+  int64_t axis = 0;
+  if (draw.Often(75)) {
+    axis = draw.opset() >= 11 ? draw.SignedAxis(shape.size())
+                              : draw.Axis(shape.size());
+    draw.Attr("axis", axis);
+  }
+  int64_t& side = shape[static_cast<size_t>((axis + rank) % rank)];
+  const int64_t count = draw.Between(1, 4);
+  draw.Outputs(static_cast<size_t>(count));
+  const bool is_told = draw.Often();
+  Ints lengths;
+  const int64_t each = draw.Side(9);
+  for (int64_t i = 0; i < count; ++i) {
+    lengths.push_back(is_told ? draw.Between(0, 5) : each);
+  }
+  if (!is_told && draw.opset() >= 18) {
+    draw.Attr("num_outputs", count);
+    lengths.back() -= draw.Between(0, each - 1);  // The last may be shorter.
+  }
+  side = 0;
+  for (const int64_t length : lengths) side += length;
+  draw.Input(draw.Any(), shape);
+  if (is_told) draw.Ints(lengths);
+}
+
+// Pads and the value were attributes below opset 11; axes came with 18.
+void DrawPad(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const auto rank = static_cast<int64_t>(shape.size());
+  std::vector<std::string> modes = {"constant", "reflect", "edge"};
+  if (draw.opset() >= 19) modes.emplace_back("wrap");
+  const std::string mode = draw.One(modes);
+  if (mode != "constant" || draw.Often()) draw.Attr("mode", mode);
+  const bool has_axes = draw.opset() >= 18 && draw.Often(40);
+  Ints axes;
+  for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
+  if (has_axes) axes = draw.SignedAxes(shape.size());
+  Ints pads(2 * axes.size());
+  for (size_t i = 0; i < pads.size(); ++i) {
+    const int64_t axis = axes[i % axes.size()];
+    const int64_t side = shape[static_cast<size_t>((axis + rank) % rank)];
+    int64_t most = 4;
+    if (mode == "reflect") most = std::min(most, side - 1);
+    if (mode == "wrap") most = std::min(most, side);
+    pads[i] = draw.Between(0, most);
+    if (mode == "constant" && draw.Often(10))
+      pads[i] = -draw.Between(0, side / 2);
+  }
+  const DLDataType dtype = draw.opset() < 11 ? draw.Float() : draw.Any();
+  draw.Input(dtype, shape);
+  draw.Ints(pads);
+  if (mode == "constant" && draw.Often()) {
+    draw.Weight(draw.opset() < 11 ? kFloat32 : dtype, {});
+  } else {
+    draw.NoInput();
+  }
+  if (has_axes) draw.Ints(axes);
+}
+
+void DrawTile(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4);
+  Ints repeats;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    repeats.push_back(draw.Often(3) ? 0 : draw.Between(1, 3));
+  }
+  draw.Input(draw.Any(), shape);
+  draw.Ints(repeats);
+}
+
+// Sides of 1 of either are repeated.
+void DrawExpand(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(0, 4);
+  draw.Input(draw.Any(), draw.PartOf(shape));
+  draw.Ints(draw.Often(20) ? draw.PartOf(shape) : shape);
+}
+
+void DrawSqueeze(ConfigurationDraw& draw) {
+  Ints shape = draw.Sides(1, 5);
+  const bool has_axes = draw.Often(70);
+  const Ints axes = draw.SignedAxes(shape.size(), false);
+  const auto rank = static_cast<int64_t>(shape.size());
+  for (const int64_t axis : axes) {
+    shape[static_cast<size_t>((axis + rank) % rank)] = 1;
+  }
+  draw.Input(draw.Any(), shape);
+  if (has_axes) draw.Ints(axes);
+}
+
+void DrawUnsqueeze(ConfigurationDraw& draw) {
+  const Ints all = draw.Sides(1, 6);
+  const Ints axes = draw.SignedAxes(all.size());
+  const Ints shape(all.begin() + static_cast<ptrdiff_t>(axes.size()),
+                   all.end());
+  draw.Input(draw.Any(), shape);
+  draw.Ints(axes);
+}
+
+void DrawFlatten(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 5);
+  const auto rank = static_cast<int64_t>(shape.size());
+  if (draw.Often(75)) {
+    const bool is_negative = draw.opset() >= 11 && draw.Often(30);
+    draw.Attr("axis",
+              is_negative ? -draw.Between(1, rank) : draw.Between(0, rank));
+  }
+  draw.Input(draw.Any(), shape);
+}
+
+void DrawShape(ConfigurationDraw& draw) {
+  if (draw.opset() >= 15 && draw.Often())
+    draw.Attr("start", draw.Between(-6, 6));
+  if (draw.opset() >= 15 && draw.Often()) draw.Attr("end", draw.Between(-6, 6));
+  draw.Input(draw.Any(), draw.Sides(0, 5));
+}
+
+void DrawDepth(ConfigurationDraw& draw) {
+  const int64_t block = draw.Between(1, 3);
+  const bool is_to_space = draw.Is("DepthToSpace");
+  draw.Attr("blocksize", block);
+  const int least = is_to_space ? 11 : 28;
+  if (draw.opset() >= least) draw.MaybeWord("mode", {"DCR", "CRD"});
+  const Ints sides = draw.Sides(4, 4);
+  draw.Input(
+      draw.Any(),
+      is_to_space
+          ? Ints{sides[0], sides[1] * block * block, sides[2], sides[3]}
+          : Ints{sides[0], sides[1], sides[2] * block, sides[3] * block});
+}
+
+void DrawCenterCropPad(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  size_t count = shape.size();
+  if (draw.Often()) {
+    const Ints axes = draw.SignedAxes(shape.size());
+    draw.Attr("axes", axes);
+    count = axes.size();
+  }
+  Ints sides;
+  for (size_t i = 0; i < count; ++i) sides.push_back(draw.Side(9));
+  draw.Input(draw.Any(), shape);
+  if (draw.Often(20)) {
+    draw.Numbers(kInt32, {static_cast<int64_t>(count)},
+                 {sides.begin(), sides.end()});
+  } else {
+    draw.Ints(sides);
+  }
+}
+
+constexpr OperatorSpace kShapeSpaces[] = {
+    {"CenterCropPad", &DrawCenterCropPad},
+    {"Concat", &DrawConcat},
+    {"DepthToSpace", &DrawDepth},
+    {"Expand", &DrawExpand},
+    {"Flatten", &DrawFlatten},
+    {"Pad", &DrawPad},
+    {"Reshape", &DrawReshape},
+    {"Shape", &DrawShape},
+    {"Slice", &DrawSlice},
+    {"SpaceToDepth", &DrawDepth},
+    {"Split", &DrawSplit},
+    {"Squeeze", &DrawSqueeze},
+    {"Tile", &DrawTile},
+    {"Transpose", &DrawTranspose},
+    {"Unsqueeze", &DrawUnsqueeze},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> ShapeSpaces() { return kShapeSpaces; }
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Negative indices came with opset 11.
+InputDomain PlacesIn(const ConfigurationDraw& draw, int64_t side) {
+  return InputDomain::Whole(draw.opset() >= 11 ? -side : 0, side - 1);
+}
+
+// Draws an axis, adds it unless it is 0 and left out, and returns it counted
+// from the front.
+size_t DrawAxisAttr(ConfigurationDraw& draw, size_t rank) {
+  if (draw.Often(25)) return 0;
+  const int64_t axis =
+      draw.opset() >= 11 ? draw.SignedAxis(rank) : draw.Axis(rank);
+  draw.Attr("axis", axis);
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank)
+                                      : axis);
+}
+
+// The product of the sides from this one on.
+int64_t ProductOf(const Ints& shape, size_t first) {
+  return std::accumulate(shape.begin() + static_cast<ptrdiff_t>(first),
+                         shape.end(), int64_t{1}, std::multiplies());
+}
+
+// A shape no side of which is longer than the data's.
+Ints Within(ConfigurationDraw& draw, const Ints& shape) {
+  Ints part;
+  for (const int64_t side : shape) {
+    part.push_back(draw.Often() ? draw.Between(1, side) : side);
+  }
+  return part;
+}
+
+void DrawGather(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const size_t axis = DrawAxisAttr(draw, shape.size());
+  draw.Input(draw.Any(), shape);
+  const DLDataType of_index = draw.One({kInt64, kInt32});
+  draw.Input(of_index, draw.Sides(0, 2), PlacesIn(draw, shape[axis]));
+}
+
+void DrawGatherElements(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const size_t axis = DrawAxisAttr(draw, shape.size());
+  Ints indices = Within(draw, shape);
+  indices[axis] = draw.Side(9);
+  draw.Input(draw.Any(), shape);
+  draw.Input(draw.One({kInt64, kInt32}), indices, PlacesIn(draw, shape[axis]));
+}
+
+void DrawGatherNd(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const auto rank = static_cast<int64_t>(shape.size());
+  int64_t batch = 0;
+  if (draw.opset() >= 12 && draw.Often()) {
+    batch = draw.Between(0, rank - 1);
+    draw.Attr("batch_dims", batch);
+  }
+  const int64_t depth = draw.Between(1, rank - batch);
+  const auto first = shape.begin() + batch;
+  Ints indices(shape.begin(), first);
+  for (int64_t i = draw.Between(0, 2); i > 0; --i) {
+    indices.push_back(draw.Side(5, true));
+  }
+  indices.push_back(depth);
+  draw.Input(draw.Any(), shape);
+  draw.Input(kInt64, indices,
+             PlacesIn(draw, *std::min_element(first, first + depth)));
+}
+
+std::string DrawReduction(ConfigurationDraw& draw) {
+  if (draw.opset() < 16 || draw.Is("Scatter")) return "none";
+  std::vector<std::string> words = {"none", "none", "add", "mul"};
+  if (draw.opset() >= 18) words.insert(words.end(), {"max", "min"});
+  std::string word = draw.One(words);
+  if (word != "none" || draw.Often(20)) draw.Attr("reduction", word);
+  return word;
+}
+
+// Which of NaN and another number is larger is not said.
+InputDomain DomainOf(const std::string& reduction) {
+  InputDomain domain;
+  domain.may_be_nan = reduction != "max" && reduction != "min";
+  return domain;
+}
+
+// Without a reduction no element may be named twice: which update wins is open.
+void DrawScatterElements(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const size_t axis = DrawAxisAttr(draw, shape.size());
+  const std::string reduction = DrawReduction(draw);
+  const DLDataType dtype = reduction == "none" ? draw.Any() : draw.Number();
+  const Ints indices = Within(draw, shape);
+  draw.Input(dtype, shape, DomainOf(reduction));
+  const DLDataType of_index = draw.One({kInt64, kInt32});
+  if (reduction != "none") {
+    draw.Input(of_index, indices, PlacesIn(draw, shape[axis]));
+  } else {
+    const Ints places = draw.Distinct(shape[axis], indices[axis]);
+    const bool is_negative = draw.opset() >= 11 && draw.Often(30);
+    const int64_t inner = ProductOf(indices, axis + 1);
+    std::vector<double> numbers;
+    for (int64_t i = 0; i < ProductOf(indices, 0); ++i) {
+      const int64_t at = i / inner % indices[axis];
+      const int64_t place = places[static_cast<size_t>(at)];
+      numbers.push_back(static_cast<double>(
+          is_negative && at % 2 == 0 ? place - shape[axis] : place));
+    }
+    draw.Numbers(of_index, indices, numbers, draw.Often());
+  }
+  draw.Input(dtype, indices, DomainOf(reduction));
+}
+
+void DrawScatterNd(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const auto rank = static_cast<int64_t>(shape.size());
+  const int64_t depth = draw.Between(1, rank);
+  const Ints outer(shape.begin(), shape.begin() + depth);
+  const int64_t count = ProductOf(outer, 0);
+  const std::string reduction = DrawReduction(draw);
+  const DLDataType dtype = reduction == "none" ? draw.Any() : draw.Number();
+  Ints chosen = draw.Distinct(count, draw.Between(1, 8));
+  if (reduction != "none" && draw.Often()) chosen.push_back(chosen[0]);
+  const bool is_negative = draw.Often(30);
+  std::vector<double> numbers;
+  for (const int64_t element : chosen) {
+    int64_t below = count;
+    for (const int64_t side : outer) {
+      below /= side;
+      const int64_t place = element / below % side;
+      numbers.push_back(
+          static_cast<double>(is_negative ? place - side : place));
+    }
+  }
+  const auto updated = static_cast<int64_t>(chosen.size());
+  Ints updates = {updated};
+  updates.insert(updates.end(), shape.begin() + depth, shape.end());
+  draw.Input(dtype, shape, DomainOf(reduction));
+  draw.Numbers(kInt64, {updated, depth}, numbers, draw.Often());
+  draw.Input(dtype, updates, DomainOf(reduction));
+}
+
+void DrawTensorScatter(ConfigurationDraw& draw) {
+  Ints shape = draw.Sides(3, 4, false);
+  const auto rank = static_cast<int64_t>(shape.size());
+  int64_t axis = rank - 2;
+  if (draw.Often()) {
+    axis = draw.Between(1, rank - 1);
+    draw.Attr("axis", draw.Often() ? axis : axis - rank);
+  }
+  const bool is_circular = draw.Often();
+  if (is_circular || draw.Often()) {
+    draw.Attr("mode", std::string(is_circular ? "circular" : "linear"));
+  }
+  const DLDataType dtype = draw.Any();
+  int64_t& side = shape[static_cast<size_t>(axis)];
+  const int64_t cache = side;
+  draw.Input(dtype, shape);
+  side = draw.Between(1, cache);
+  draw.Input(dtype, shape);
+  if (draw.Often(70)) {
+    draw.Input(kInt64, {shape[0]},
+               InputDomain::Whole(0, is_circular ? cache - 1 : cache - side));
+  }
+}
+
+// Indices beyond the depth are off everywhere.
+void DrawOneHot(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(0, 3);
+  const int64_t depth = draw.Side(9);
+  if (draw.Often(70)) draw.Attr("axis", draw.SignedAxis(shape.size() + 1));
+  const DLDataType of_index = draw.Number();
+  draw.Input(of_index, shape,
+             InputDomain::Whole(draw.opset() >= 11 ? -depth - 1 : 0, depth));
+  draw.Numbers(draw.Often(70) ? kInt64 : draw.Number(),
+               draw.Often() ? Ints{} : Ints{1}, {static_cast<double>(depth)},
+               !draw.Often(15));
+  draw.Weight(draw.Any(), {2});
+}
+
+void DrawCompress(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  int64_t most = ProductOf(shape, 0);
+  if (draw.Often(60)) {
+    const int64_t axis = draw.Axis(shape.size());
+    most = shape[static_cast<size_t>(axis)];
+    const bool is_negative = draw.opset() >= 11 && draw.Often(30);
+    draw.Attr("axis",
+              is_negative ? axis - static_cast<int64_t>(shape.size()) : axis);
+  }
+  std::vector<double> chosen;
+  for (int64_t i = draw.Between(1, std::min<int64_t>(most, 20)); i > 0; --i) {
+    chosen.push_back(draw.Often() ? 1 : 0);
+  }
+  draw.Input(draw.Any(), shape);
+  draw.Numbers(kBool, {static_cast<int64_t>(chosen.size())}, chosen,
+               draw.Often());
+}
+
+void DrawReverseSequence(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(2, 4, false);
+  const int64_t time = draw.Between(0, 1);
+  if (time != 0 || draw.Often()) {
+    draw.Attr("batch_axis", 1 - time);
+    draw.Attr("time_axis", time);
+  }
+  draw.Input(draw.Any(), shape);
+  draw.Input(kInt64, {shape[static_cast<size_t>(1 - time)]},
+             InputDomain::Whole(1, shape[static_cast<size_t>(time)]));
+}
+
+void DrawNonMaxSuppression(ConfigurationDraw& draw) {
+  const int64_t batches = draw.Between(1, 2);
+  const int64_t boxes = draw.Side(9);
+  draw.Flag("center_point_box");
+  draw.Input(kFloat32, {batches, boxes, 4}, InputDomain::Within(0, 8));
+  draw.Input(kFloat32, {batches, draw.Between(1, 3), boxes},
+             InputDomain::Within(0, 1));
+  if (draw.Often(80)) {
+    draw.Numbers(kInt64, draw.Often() ? Ints{} : Ints{1},
+                 {static_cast<double>(draw.Between(0, 5))}, draw.Often());
+  } else {
+    draw.NoInput();
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (draw.Often(60)) {
+      draw.Weight(kFloat32, draw.Often() ? Ints{} : Ints{1},
+                  InputDomain::Within(0, 1));
+    } else {
+      draw.NoInput();
+    }
+  }
+}
+
+constexpr OperatorSpace kIndexSpaces[] = {
+    {"Compress", &DrawCompress},
+    {"Gather", &DrawGather},
+    {"GatherElements", &DrawGatherElements},
+    {"GatherND", &DrawGatherNd},
+    {"NonMaxSuppression", &DrawNonMaxSuppression},
+    {"OneHot", &DrawOneHot},
+    {"ReverseSequence", &DrawReverseSequence},
+    {"Scatter", &DrawScatterElements},
+    {"ScatterElements", &DrawScatterElements},
+    {"ScatterND", &DrawScatterNd},
+    {"TensorScatter", &DrawTensorScatter},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> IndexSpaces() { return kIndexSpaces; }
+
+}  // namespace nodewise

@@ -1,0 +1,191 @@
+#include "nodewise/autotest/operator_space.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "contrib/lab/autotest/networks/case_network.h"
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nodewise/op/tensor_loops.h"
+#include "nodewise/support/status_macros.h"
+
+namespace nodewise {
+namespace {
+
+constexpr float kFactors[] = {1, 0, -1, 0.5, 2, 0.25, -0.125, 3, 1e-3F};
+constexpr int64_t kMostVariadic = 4;
+constexpr int64_t kMostRank = 4;
+
+// Draws a value beside the default of an attribute that is a number.
+struct OtherValue {
+  ConfigurationDraw& draw;
+
+  AttrValue operator()(int64_t x) const {
+    return x == 0 || x == 1 ? draw.Between(0, 1) : draw.Between(x - 2, x + 2);
+  }
+  AttrValue operator()(float /*x*/) const {
+    return draw.One(
+        std::vector<float>(std::begin(kFactors), std::end(kFactors)));
+  }
+  template <typename T>
+  AttrValue operator()(const T& x) const {
+    return x;
+  }
+};
+
+// Returns a value that the attribute takes, to tell its kind.
+std::optional<AttrValue> SomeValueOf(const OperatorDef& def,
+                                     const AttrField& field) {
+  const std::shared_ptr<void> op = def.make();
+  for (const AttrValue& value :
+       {AttrValue(int64_t{1}), AttrValue(1.0F),
+        AttrValue(std::vector<int64_t>{1}), AttrValue(std::vector<float>{1})}) {
+    if (field.set(op.get(), value).ok()) return value;
+  }
+  return std::nullopt;
+}
+
+void DrawAttributes(ConfigurationDraw& draw) {
+  const OpAttrs defaults = OpAttrs::Defaults(draw.def());
+  for (const AttrField& field : draw.def().fields) {
+    if (field.is_graph || field.is_tensor || field.is_types) continue;
+    std::optional<AttrValue> value = field.get(defaults.get());
+    if (!value.has_value() && field.is_required) {
+      value = SomeValueOf(draw.def(), field);
+    }
+    if (!value.has_value()) {
+      // Its kind is unknown: a float is likely where nothing is required.
+      continue;
+    }
+    if (!field.is_required && !draw.Often()) continue;
+    draw.Attr(std::string(field.name), std::visit(OtherValue{draw}, *value));
+  }
+}
+
+}  // namespace
+
+void DrawFromSignature(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Legal();
+  const std::vector<int64_t> shape = draw.Sides(0, kMostRank);
+  const bool broadcasts = draw.Often(60);
+  const auto add = [&] {
+    draw.Input(dtype, broadcasts ? draw.PartOf(shape) : shape);
+  };
+  for (const Param& param : draw.def().inputs) {
+    const Choices::Group group(draw.choices());
+    switch (param.kind) {
+      case Param::Kind::kRequired:
+        add();
+        break;
+      case Param::Kind::kOptional:
+        if (draw.Often()) {
+          add();
+        } else {
+          draw.NoInput();
+        }
+        break;
+      case Param::Kind::kVariadic:
+        for (int64_t i = draw.Between(1, kMostVariadic); i > 0; --i) add();
+        break;
+    }
+  }
+  DrawAttributes(draw);
+}
+
+namespace {
+
+constexpr absl::Span<const OperatorSpace> (*kFamilies[])() = {
+    &AttentionSpaces, &ClassicSpaces,   &FillSpaces,   &ImageSpaces,
+    &IndexSpaces,     &MathSpaces,      &NormSpaces,   &PointwiseSpaces,
+    &ProductSpaces,   &QuantizedSpaces, &RandomSpaces, &ReduceSpaces,
+    &SequenceSpaces,  &ShapeSpaces,     &WindowSpaces};
+
+void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
+  for (const auto family : kFamilies) {
+    for (const OperatorSpace& space : family()) {
+      if (space.name == def.name) return space.draw(draw);
+    }
+  }
+  DrawFromSignature(draw);
+}
+
+std::vector<std::string> KindsOf(const Network& network) {
+  std::vector<std::string> kinds;
+  for (const OperationId id : network.order()) {
+    kinds.emplace_back(network.operation(id).kind());
+  }
+  return kinds;
+}
+
+}  // namespace
+
+std::string TitleOf(const OperatorCase& made) {
+  constexpr size_t kMostNamed = 3;
+  if (!made.configuration.is_network()) {
+    return std::string(made.configuration.def->name);
+  }
+  const std::vector<std::string> kinds = KindsOf(SubjectOf(made));
+  return kinds.size() > kMostNamed ? "network"
+                                   : fmt::format("{}", fmt::join(kinds, "_"));
+}
+
+std::string ToString(const OperatorCase& made) {
+  if (!made.configuration.is_network()) return ToString(made.configuration);
+  return fmt::format("network {}: {}", made.configuration.opset,
+                     fmt::join(KindsOf(SubjectOf(made)), ", "));
+}
+
+bool HasSpace(const OperatorDef& def) {
+  if (def.evaluate == nullptr || def.domain.starts_with("nodewise")) {
+    return false;
+  }
+  if (std::any_of(def.fields.begin(), def.fields.end(),
+                  [](const AttrField& field) { return field.is_graph; })) {
+    return false;
+  }
+  const OpAttrs defaults = OpAttrs::Defaults(def);
+  return !absl::IsUnimplemented(def.check(defaults.get(), Inputs({})));
+}
+
+absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
+                                      Choices* choices) {
+  ConfigurationDraw draw(def, choices);
+  return DrawCase(draw);
+}
+
+absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw) {
+  Draw(draw.def(), draw);
+  if (draw.choices()->is_exhausted()) {
+    return absl::ResourceExhaustedError(
+        fmt::format("the space of {} makes more than {} choices for one case",
+                    draw.def().name, Choices::kMost));
+  }
+  OperatorCase made;
+  NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());
+  NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOf(made.configuration));
+  made.network = std::make_shared<const Network>(std::move(network));
+  made.exact = ExactSource::Of(*made.network);
+  return made;
+}
+
+absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, bool is_backward,
+                                      Choices* choices) {
+  NODEWISE_ASSIGN_OR_RETURN(OperatorCase made, DrawCase(def, choices));
+  if (!is_backward) return made;
+  return BackwardOf(made);
+}
+
+std::vector<std::string_view> OperatorsWithSpaces() {
+  std::vector<std::string_view> names;
+  for (const auto family : kFamilies) {
+    for (const OperatorSpace& space : family()) names.push_back(space.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace nodewise

@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr int kRepeatsLikeNumpySince = 7;
+
+// The numbers that a second input may hold: an integer divided by 0 has no
+// result, and neither has one raised to a negative power.
+InputDomain SecondDomain(ConfigurationDraw& draw, DLDataType dtype) {
+  if (IsFloat(dtype)) return {};
+  if (draw.Is("Pow")) return InputDomain::Whole(0, 4);
+  if (!draw.Is("Div") && !draw.Is("Mod")) return {};
+  return draw.Often(30) && !IsUnsigned(dtype) ? InputDomain::Whole(-7, -1)
+                                              : InputDomain::Whole(1, 7);
+}
+
+// Below opset 7 the second input is repeated along sides of the first, from
+// `axis` on.
+void DrawAtAxis(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Legal();
+  const Ints x = draw.Sides(0, 4);
+  Ints y = x;
+  if (draw.Often(70)) {
+    const auto rank = static_cast<int64_t>(x.size());
+    const int64_t first = draw.Between(0, rank);
+    const int64_t last = draw.Often() ? draw.Between(first, rank) : rank;
+    y = Ints(x.begin() + first, x.begin() + last);
+    for (int64_t& side : y) {
+      if (draw.Often(15)) side = 1;
+    }
+    draw.Attr("broadcast", 1);
+    if (first < rank && (last < rank || draw.Often())) {
+      draw.Attr("axis", first);
+    }
+  } else if (draw.Often()) {
+    draw.Attr("broadcast", 0);
+  }
+  draw.Input(dtype, x);
+  draw.Input(dtype, y, SecondDomain(draw, dtype));
+}
+
+// Operators that had the old way of repeating sides, and got NumPy's.
+void DrawPair(ConfigurationDraw& draw) {
+  if (draw.def().since < kRepeatsLikeNumpySince) return DrawAtAxis(draw);
+  const DLDataType dtype = draw.Is("Mod") ? draw.Number() : draw.Legal();
+  DLDataType second = dtype;
+  if (draw.Is("Pow") && draw.opset() >= 12 && draw.Often(20)) {
+    second = draw.Number();
+  }
+  const Ints shape = draw.Sides(0, 4);
+  draw.Input(dtype, draw.PartOf(shape));
+  draw.Input(second, draw.PartOf(shape), SecondDomain(draw, second));
+  if (!draw.Is("Mod")) return;
+  if (IsFloat(dtype) && draw.def().since < 28) {
+    draw.Attr("fmod", 1);
+  } else {
+    draw.Flag("fmod");
+  }
+}
+
+void DrawBitShift(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Legal();
+  const Ints shape = draw.Sides(0, 4);
+  draw.Attr("direction", draw.One<std::string>({"LEFT", "RIGHT"}));
+  draw.Input(dtype, draw.PartOf(shape), InputDomain::Whole(-100, 100));
+  draw.Input(dtype, draw.PartOf(shape), InputDomain::Whole(0, dtype.bits - 1));
+}
+
+void DrawPRelu(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Often(15) ? draw.Number() : draw.Float();
+  const Ints shape = draw.Sides(1, 4);
+  draw.Input(dtype, shape);
+  if (draw.def().since >= kRepeatsLikeNumpySince) {
+    draw.Weight(dtype, draw.PartOf(shape));
+  } else {
+    draw.Weight(dtype,
+                shape.size() > 1 && draw.Often() ? Ints{shape[1]} : Ints{1});
+  }
+}
+
+// Limits are one number each, and were attributes below opset 11.
+void DrawClip(ConfigurationDraw& draw) {
+  constexpr int kInputsSince = 11;
+  const DLDataType dtype =
+      draw.opset() < kInputsSince ? draw.Float() : draw.Number();
+  const DLDataType of_limit = draw.opset() < kInputsSince ? kFloat32 : dtype;
+  draw.Input(dtype, draw.Sides(0, 4));
+  for (int i = 0; i < 2; ++i) {
+    if (draw.Often(70)) {
+      draw.Weight(of_limit, {}, InputDomain::Within(-4, 4));
+    } else {
+      draw.NoInput();
+    }
+  }
+}
+
+void DrawWhere(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Any();
+  const Ints shape = draw.Sides(0, 4);
+  draw.Input(kBool, draw.PartOf(shape));
+  draw.Input(dtype, draw.PartOf(shape));
+  draw.Input(dtype, draw.PartOf(shape));
+}
+
+// Inputs of one shape: those of Max, Min, Sum and Mean below opset 8.
+void DrawAlike(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Legal();
+  const Ints shape = draw.Sides(0, 4);
+  const bool broadcasts = draw.def().since >= 8 && draw.Often(60);
+  int64_t count = draw.Between(1, 4);
+  if (draw.Is("SwiGLU")) {
+    count = 2;
+    draw.MaybeAttr<float>("alpha", {1, 0.5, 2, -1, 0});
+  }
+  for (; count > 0; --count) {
+    const Choices::Group group(draw.choices());
+    draw.Input(dtype,
+               broadcasts && !draw.Is("SwiGLU") ? draw.PartOf(shape) : shape);
+  }
+}
+
+void DrawGelu(ConfigurationDraw& draw) {
+  draw.MaybeWord("approximate", {"none", "tanh"});
+  draw.Input(draw.Float(), draw.Sides(0, 4));
+}
+
+// Nothing is divided by an alpha of 0.
+void DrawCelu(ConfigurationDraw& draw) {
+  draw.MaybeAttr<float>("alpha", {1, 0.5F, 2, -1});
+  draw.Input(draw.Float(), draw.Sides(0, 4));
+}
+
+// What may be cast to a type: for numbers out of range ONNX says nothing,
+// unless both are integers.
+InputDomain CastDomain(DLDataType from, DLDataType to) {
+  if (!IsFloat(from)) return InputDomain::Whole(-70000, 70000);
+  if (IsFloat(to) || IsBool(to)) return {};
+  return InputDomain::Within(IsUnsigned(to) ? 0 : -100, 100);
+}
+
+void DrawCast(ConfigurationDraw& draw) {
+  const DLDataType from = draw.Any();
+  const DLDataType to = draw.Any();
+  const Ints shape = draw.Sides(0, 4);
+  draw.Input(from, shape, CastDomain(from, to));
+  if (draw.Is("CastLike")) {
+    draw.Input(to, draw.Sides(0, 2));
+  } else {
+    draw.TypeAttr("to", to);
+  }
+  if (draw.opset() >= 19) draw.Flag("saturate");
+  if (draw.opset() >= 24)
+    draw.MaybeWord("round_mode", {"up", "down", "nearest"});
+}
+
+void DrawBitCast(ConfigurationDraw& draw) {
+  const std::vector<DLDataType> of_width[] = {
+      {kFloat32, kInt32, kUint32},
+      {kFloat16, kBfloat16, kInt16, kUint16},
+      {kFloat64, kInt64, kUint64},
+      {kInt8, kUint8}};
+  const auto& types = of_width[draw.Between(0, std::size(of_width) - 1)];
+  draw.Input(draw.One(types), draw.Sides(0, 4));
+  draw.TypeAttr("to", draw.One(types));
+}
+
+// Trained it is random, and the reference refuses it.
+void DrawDropout(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  draw.Input(dtype, draw.Sides(0, 4));
+  draw.Outputs(draw.Often() ? 2 : 1);
+  if (draw.def().since < 10) {
+    if (draw.def().since < 7 && draw.Often(90)) {
+      draw.Attr("is_test", draw.One<int64_t>({1, 1, 1, 1, 0}));
+    }
+    return draw.MaybeAttr<float>("ratio", {0.5, 0, 0.25});
+  }
+  if (draw.opset() >= 12) draw.MaybeAttr<int64_t>("seed", {0, 7});
+  if (draw.Often()) {
+    draw.Weight(draw.opset() < 12 ? kFloat32 : dtype, {},
+                InputDomain::Within(0, 0.75));
+  } else {
+    draw.NoInput();
+  }
+  if (draw.opset() >= 12 && draw.Often()) {
+    draw.Numbers(kBool, {}, {0}, draw.Often());
+  }
+}
+
+constexpr OperatorSpace kPointwiseSpaces[] = {
+    {"Add", &DrawPair},        {"And", &DrawPair},
+    {"BitCast", &DrawBitCast}, {"BitShift", &DrawBitShift},
+    {"Celu", &DrawCelu},       {"Cast", &DrawCast},
+    {"CastLike", &DrawCast},   {"Clip", &DrawClip},
+    {"Div", &DrawPair},        {"Dropout", &DrawDropout},
+    {"Equal", &DrawPair},      {"Gelu", &DrawGelu},
+    {"Greater", &DrawPair},    {"Less", &DrawPair},
+    {"Max", &DrawAlike},       {"Mean", &DrawAlike},
+    {"Min", &DrawAlike},       {"Mod", &DrawPair},
+    {"Mul", &DrawPair},        {"Or", &DrawPair},
+    {"PRelu", &DrawPRelu},     {"Pow", &DrawPair},
+    {"Sub", &DrawPair},        {"Sum", &DrawAlike},
+    {"SwiGLU", &DrawAlike},    {"Where", &DrawWhere},
+    {"Xor", &DrawPair},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> PointwiseSpaces() { return kPointwiseSpaces; }
+
+}  // namespace nodewise

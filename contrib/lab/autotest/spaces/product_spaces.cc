@@ -1,0 +1,272 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr int64_t kMostSide = 40;
+
+void DrawMatMul(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Often(15) && draw.opset() >= 9
+                               ? draw.One({kInt32, kInt64})
+                               : draw.Float();
+  const int64_t m = draw.Side(kMostSide, true);
+  const int64_t k = draw.Side(kMostSide, true);
+  const int64_t n = draw.Side(kMostSide, true);
+  Ints batch;
+  for (int64_t i = draw.One<int64_t>({0, 0, 1, 2}); i > 0; --i) {
+    batch.push_back(draw.Between(1, 3));
+  }
+  Ints a = draw.PartOf(batch);
+  Ints b = draw.PartOf(batch);
+  const bool is_row = draw.Often(10);
+  const bool is_column = draw.Often(10);
+  if (is_row) {
+    a = {k};
+  } else {
+    a.insert(a.end(), {m, k});
+  }
+  if (is_column) {
+    b = {k};
+  } else {
+    b.insert(b.end(), {k, n});
+  }
+  draw.Input(dtype, std::move(a));
+  draw.Weight(dtype, std::move(b));
+}
+
+void DrawGemm(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Often(15) && draw.opset() >= 9
+                               ? draw.One({kInt32, kInt64})
+                               : draw.Float();
+  const int64_t m = draw.Side(kMostSide, true);
+  const int64_t k = draw.Side(kMostSide, true);
+  const int64_t n = draw.Side(kMostSide, true);
+  const bool turns_a = draw.Often();
+  const bool turns_b = draw.Often();
+  if (turns_a || draw.Often(20)) draw.Attr("transA", turns_a ? 1 : 0);
+  if (turns_b || draw.Often(20)) draw.Attr("transB", turns_b ? 1 : 0);
+  if (draw.Often(30)) {
+    draw.Attr("alpha", draw.One<float>({1, 2, 0.5, -1, 0, 0.3F}));
+  }
+  if (draw.Often(30)) {
+    draw.Attr("beta", draw.One<float>({1, 2, 0.5, -1, 0, 0.3F}));
+  }
+  draw.Input(dtype, turns_a ? Ints{k, m} : Ints{m, k});
+  draw.Weight(dtype, turns_b ? Ints{n, k} : Ints{k, n});
+  if (draw.def().since < 7) {
+    const bool broadcasts = draw.Often();
+    if (broadcasts || draw.Often()) {
+      draw.Attr("broadcast", broadcasts ? 1 : 0);
+    }
+    draw.Weight(dtype, broadcasts ? draw.PartOf({m, n}) : Ints{m, n});
+  } else if (draw.opset() < 11 || draw.Often(70)) {
+    draw.Weight(dtype, draw.PartOf({m, n}));
+  }
+}
+
+constexpr OperatorSpace kProductSpaces[] = {
+    {"Gemm", &DrawGemm},
+    {"MatMul", &DrawMatMul},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> ProductSpaces() { return kProductSpaces; }
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr int kAxesSince = 13;
+constexpr int kBlocksSince = 21;  // And integers of 16 bits, and output types.
+
+constexpr InputDomain kScaleDomain = InputDomain::Within(1.0 / 64, 1);
+
+DLDataType DrawCode(ConfigurationDraw& draw) {
+  return draw.opset() >= kBlocksSince
+             ? draw.One({kUint8, kInt8, kUint8, kInt16, kUint16})
+             : draw.One({kUint8, kInt8});
+}
+
+InputDomain CodesOf(DLDataType dtype) {
+  if (dtype == kInt8) return InputDomain::Whole(-128, 127);
+  if (dtype == kUint8) return InputDomain::Whole(0, 255);
+  if (dtype == kInt32) return InputDomain::Whole(-(1 << 23), 1 << 23);
+  return InputDomain::Whole(dtype == kInt16 ? -32768 : 0, 65535);
+}
+
+// One scale for all, one for each place along an axis, or one for each block.
+Ints DrawScaleShape(ConfigurationDraw& draw, const Ints& shape) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  const int64_t kind =
+      draw.opset() < kAxesSince
+          ? 0
+          : draw.Between(0, draw.opset() < kBlocksSince ? 1 : 2);
+  int64_t axis = 1;
+  if (draw.opset() >= kAxesSince && (rank < 2 || draw.Often(70))) {
+    axis = draw.SignedAxis(shape.size());
+    draw.Attr("axis", axis);
+  }
+  axis = (axis + rank) % rank;
+  if (kind == 0) {
+    if (draw.opset() >= kBlocksSince && draw.Often(20)) {
+      draw.Attr("block_size", 0);
+    }
+    return draw.Often(30) ? Ints{1} : Ints{};
+  }
+  const int64_t side = shape[static_cast<size_t>(axis)];
+  if (kind == 1) return {side};
+  const int64_t block = draw.Between(1, std::min<int64_t>(side, 8));
+  draw.Attr("block_size", block);
+  Ints blocks = shape;
+  blocks[static_cast<size_t>(axis)] = (side + block - 1) / block;
+  return blocks;
+}
+
+void DrawQuantize(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const DLDataType code = DrawCode(draw);
+  const DLDataType dtype = draw.opset() >= kBlocksSince ? draw.Float()
+                           : draw.Often(10)             ? kInt32
+                                                        : kFloat32;
+  const Ints scale = DrawScaleShape(draw, shape);
+  const bool has_zero = code != kUint8 || draw.Often(70);
+  if (draw.opset() >= kBlocksSince && (has_zero || code == kUint8)) {
+    if (draw.Often(30)) draw.TypeAttr("output_dtype", code);
+  }
+  if (draw.opset() >= 23 && draw.Often(20)) {
+    draw.TypeAttr("precision", draw.One({kFloat32, kFloat16, kFloat64}));
+  }
+  if (draw.opset() >= 19) draw.Flag("saturate");
+  InputDomain values{-30, 30};
+  values.may_be_nan = false;
+  draw.Input(dtype, shape, values);
+  draw.Weight(IsFloat(dtype) ? dtype : kFloat32, scale, kScaleDomain);
+  if (has_zero) {
+    InputDomain zeros = CodesOf(code);
+    zeros.most = std::min(zeros.most, 200.0);
+    zeros.least = std::max(zeros.least, -100.0);
+    draw.Weight(code, scale, zeros);
+  }
+}
+
+void DrawDequantize(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const DLDataType code = draw.Often(15) ? kInt32 : DrawCode(draw);
+  const Ints scale = DrawScaleShape(draw, shape);
+  const DLDataType of_scale = draw.opset() >= 19 && draw.Often(30)
+                                  ? draw.One({kFloat16, kBfloat16})
+                                  : kFloat32;
+  if (draw.opset() >= 23 && draw.Often(30)) {
+    draw.TypeAttr("output_dtype", draw.One({kFloat32, kFloat16}));
+  }
+  draw.Input(code, shape, CodesOf(code));
+  draw.Weight(of_scale, scale, kScaleDomain);
+  if (draw.Often(70)) {
+    // An int32 has no zero point but 0.
+    draw.Weight(code, scale,
+                code == kInt32 ? InputDomain::Whole(0, 0) : CodesOf(code));
+  }
+}
+
+void DrawDynamicQuantize(ConfigurationDraw& draw) {
+  draw.Outputs(3);
+  draw.Input(kFloat32, draw.Sides(1, 4, false), InputDomain::Within(-4, 4));
+}
+
+// Floats of 8 bits, or now and then integers: quarters, as far as the type has
+// them.
+void DrawBytes(ConfigurationDraw& draw, DLDataType dtype, const Ints& shape) {
+  const Choices::Group group(draw.choices());
+  auto tensor = NDArray::Empty(shape, dtype, kCpu);
+  if (!tensor.ok()) return;
+  std::vector<double> numbers;
+  for (int64_t i = CountOf(*tensor); i > 0; --i) {
+    numbers.push_back(static_cast<double>(draw.Between(0, 32) - 16) / 4);
+  }
+  StoreDoubles(numbers.data(), 0, CountOf(*tensor), *tensor);
+  draw.Fixed(*std::move(tensor), draw.Often());
+}
+
+void DrawFloatMatMul(ConfigurationDraw& draw) {
+  constexpr int64_t kMost = 5;
+  const auto draw_type = [&draw] {
+    return draw.One({DLDataType{kDTypeE4M3, 8, 1}, DLDataType{kDTypeE5M2, 8, 1},
+                     DLDataType{kDTypeE4M3Fnuz, 8, 1},
+                     DLDataType{kDTypeE5M2Fnuz, 8, 1}, kInt8});
+  };
+  const DLDataType of_a = draw_type();
+  const DLDataType of_b = draw_type();
+  const int64_t m = draw.Side(kMost);
+  const int64_t k = draw.Side(kMost);
+  const int64_t n = draw.Side(kMost);
+  const Ints rows = draw.Often(30) ? Ints{m} : Ints{};
+  const Ints columns = draw.Often(30) ? Ints{n} : Ints{};
+  DrawBytes(draw, of_a, {m, k});
+  draw.Weight(kFloat32, rows, kScaleDomain);
+  DrawBytes(draw, of_a, rows);
+  DrawBytes(draw, of_b, {k, n});
+  draw.Weight(kFloat32, columns, kScaleDomain);
+  DrawBytes(draw, of_b, columns);
+  draw.Weight(kFloat32, {}, InputDomain::Within(0.25, 8));
+  DrawBytes(draw, draw_type(), {});
+}
+
+void DrawIntegerMatMul(ConfigurationDraw& draw) {
+  if (draw.Is("QLinearMatMul") && draw.opset() >= kBlocksSince &&
+      draw.Often(20)) {
+    return DrawFloatMatMul(draw);
+  }
+  constexpr int64_t kMost = 33;
+  const DLDataType of_a = draw.One({kUint8, kInt8});
+  const DLDataType of_b = draw.One({kUint8, kInt8});
+  const int64_t m = draw.Side(kMost);
+  const int64_t k = draw.Side(kMost);
+  const int64_t n = draw.Side(kMost);
+  const bool has_batch = draw.Often(25);
+  const Ints a = has_batch ? Ints{2, m, k} : Ints{m, k};
+  const Ints b = has_batch && draw.Often() ? Ints{2, k, n} : Ints{k, n};
+  const InputDomain zeros = InputDomain::Whole(-20, 100);
+  const bool is_by_column = b.size() == 2 && draw.Often();
+  const Ints columns = is_by_column ? Ints{n} : Ints{};
+  if (draw.Is("MatMulInteger")) {
+    draw.Input(of_a, a, CodesOf(of_a));
+    draw.Weight(of_b, b, CodesOf(of_b));
+    if (draw.Often(70)) {
+      draw.Weight(of_a, {}, zeros);
+    } else {
+      draw.NoInput();
+    }
+    if (draw.Often(70)) draw.Weight(of_b, columns, zeros);
+    return;
+  }
+  draw.Input(of_a, a, CodesOf(of_a));
+  draw.Weight(kFloat32, {}, kScaleDomain);
+  draw.Weight(of_a, {}, zeros);
+  draw.Weight(of_b, b, CodesOf(of_b));
+  draw.Weight(kFloat32, columns, kScaleDomain);
+  draw.Weight(of_b, columns, zeros);
+  draw.Weight(kFloat32, {}, InputDomain::Within(0.25, 8));
+  draw.Weight(of_a, {}, zeros);
+}
+
+constexpr OperatorSpace kQuantizedSpaces[] = {
+    {"DequantizeLinear", &DrawDequantize},
+    {"DynamicQuantizeLinear", &DrawDynamicQuantize},
+    {"MatMulInteger", &DrawIntegerMatMul},
+    {"QLinearMatMul", &DrawIntegerMatMul},
+    {"QuantizeLinear", &DrawQuantize},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> QuantizedSpaces() { return kQuantizedSpaces; }
+
+}  // namespace nodewise

@@ -1,0 +1,253 @@
+#include <string>
+#include <vector>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Axes were an attribute below opset 18, and below 13 for ReduceSum.
+void DrawReduce(ConfigurationDraw& draw) {
+  const int inputs_since = draw.Is("ReduceSum") ? 13 : 18;
+  const DLDataType dtype = draw.Legal();
+  const Ints shape = draw.Sides(0, 5);
+  const bool takes_logarithms = draw.Is("ReduceLogSum") && draw.Often(70);
+  draw.Input(dtype, shape,
+             takes_logarithms ? InputDomain::Within(0.125, 4) : InputDomain());
+  draw.Flag("keepdims");
+  if (draw.opset() >= inputs_since) draw.Flag("noop_with_empty_axes");
+  if (draw.Often(80) && !shape.empty()) {
+    draw.Ints(draw.SignedAxes(shape.size(),
+                              draw.opset() >= inputs_since && draw.Often(10)));
+  }
+}
+
+void DrawArgExtreme(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  if (draw.Often(80)) {
+    draw.Attr("axis", draw.opset() >= 11 ? draw.SignedAxis(shape.size())
+                                         : draw.Axis(shape.size()));
+  }
+  draw.Flag("keepdims");
+  if (draw.opset() >= 12) draw.Flag("select_last_index");
+  draw.Input(draw.Number(), shape);
+}
+
+void DrawCumulative(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4);
+  draw.Flag("exclusive");
+  draw.Flag("reverse");
+  draw.Input(draw.Number(), shape);
+  const auto axis = static_cast<double>(draw.SignedAxis(shape.size()));
+  draw.Numbers(draw.One({kInt64, kInt32}), draw.Often(20) ? Ints{1} : Ints{},
+               {axis}, draw.Often());
+}
+
+// Below opset 13 all sides from the axis on are one.
+void DrawSoftmax(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4);
+  if (draw.Often(75)) {
+    const bool is_last = draw.def().since < 13 && draw.Often(10);
+    draw.Attr("axis", is_last              ? static_cast<int64_t>(shape.size())
+                      : draw.opset() >= 11 ? draw.SignedAxis(shape.size())
+                                           : draw.Axis(shape.size()));
+  }
+  draw.Input(draw.Float(), shape,
+             draw.Is("Hardmax") ? InputDomain::WithoutNan() : InputDomain());
+}
+
+void DrawTopK(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4);
+  const auto rank = static_cast<int64_t>(shape.size());
+  int64_t axis = rank - 1;
+  if (draw.Often(80)) {
+    axis = draw.opset() >= 11 ? draw.SignedAxis(shape.size())
+                              : draw.Axis(shape.size());
+    draw.Attr("axis", axis);
+  }
+  const int64_t side = shape[static_cast<size_t>((axis + rank) % rank)];
+  int64_t k = std::min<int64_t>(draw.Between(1, 9), side);
+  if (draw.Often(5)) k = 0;
+  if (draw.opset() >= 11) {
+    draw.Flag("largest");
+    const bool may_be_unsorted = draw.Often(20);
+    // The order of more than one element would be open.
+    if (may_be_unsorted) k = std::min<int64_t>(k, 1);
+    if (may_be_unsorted || draw.Often()) {
+      draw.Attr("sorted", may_be_unsorted ? 0 : 1);
+    }
+  }
+  draw.Outputs(2);
+  draw.Input(draw.Number(), shape, InputDomain::WithoutNan());
+  draw.Ints({k});
+}
+
+void DrawUnique(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 3, false);
+  if (draw.Often()) draw.Attr("axis", draw.SignedAxis(shape.size()));
+  draw.Flag("sorted");
+  draw.WantOutputs({true, draw.Often(), draw.Often(), draw.Often()});
+  draw.Input(draw.Number(), shape, InputDomain::WithoutNan());
+}
+
+constexpr OperatorSpace kReduceSpaces[] = {
+    {"ArgMax", &DrawArgExtreme},   {"ArgMin", &DrawArgExtreme},
+    {"CumProd", &DrawCumulative},  {"CumSum", &DrawCumulative},
+    {"Hardmax", &DrawSoftmax},     {"LogSoftmax", &DrawSoftmax},
+    {"ReduceL1", &DrawReduce},     {"ReduceL2", &DrawReduce},
+    {"ReduceLogSum", &DrawReduce}, {"ReduceLogSumExp", &DrawReduce},
+    {"ReduceMax", &DrawReduce},    {"ReduceMean", &DrawReduce},
+    {"ReduceMin", &DrawReduce},    {"ReduceProd", &DrawReduce},
+    {"ReduceSum", &DrawReduce},    {"ReduceSumSquare", &DrawReduce},
+    {"Softmax", &DrawSoftmax},     {"TopK", &DrawTopK},
+    {"Unique", &DrawUnique},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> ReduceSpaces() { return kReduceSpaces; }
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr std::initializer_list<float> kEpsilons = {1e-5F, 1e-3F, 0.1F, 0};
+
+// Statistics have a type of their own from opset 15 on.
+void DrawBatchNorm(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(2, 5, false);
+  const DLDataType dtype = draw.Float();
+  const DLDataType of_scale =
+      draw.opset() >= 15 && draw.Often(20) ? draw.Float() : dtype;
+  const DLDataType of_mean =
+      draw.opset() >= 15 && draw.Often(20) ? draw.Float() : dtype;
+  Ints list = {shape[1]};
+  draw.MaybeAttr<float>("epsilon", {1e-5F, 1e-3F, 0.1F});
+  draw.MaybeAttr<float>("momentum", {0.9F, 0.5F, 0, 1});
+  if (draw.def().since < 7) draw.Attr("is_test", 1);
+  if (draw.def().since < 9 && draw.Often()) {
+    const bool is_spatial = draw.Often();
+    draw.Attr("spatial", is_spatial ? 1 : 0);
+    if (!is_spatial) list = Ints(shape.begin() + 1, shape.end());
+  }
+  if (draw.def().since >= 14 && draw.Often()) {
+    const bool trains = draw.Often();
+    draw.Attr("training_mode", trains ? 1 : 0);
+    if (trains) draw.Outputs(draw.Often() ? 3 : 1);
+  }
+  draw.Input(dtype, shape);
+  draw.Weight(of_scale, list);
+  draw.Weight(of_scale, list);
+  draw.Weight(of_mean, list);
+  draw.Weight(of_mean, list, InputDomain::Within(0.0625, 4));
+}
+
+void DrawInstanceNorm(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(3, 5, false);
+  const DLDataType dtype = draw.Float();
+  draw.MaybeAttr("epsilon", kEpsilons);
+  draw.Input(dtype, shape);
+  draw.Weight(dtype, {shape[1]});
+  draw.Weight(dtype, {shape[1]});
+}
+
+void DrawGroupNorm(ConfigurationDraw& draw) {
+  Ints shape = draw.Sides(3, 5, false);
+  const int64_t groups = draw.Between(1, 4);
+  shape[1] = groups * draw.Side(5);
+  const DLDataType dtype = draw.Float();
+  const bool is_by_channel = draw.def().since >= 21;
+  draw.Attr("num_groups", groups);
+  draw.MaybeAttr("epsilon", kEpsilons);
+  if (is_by_channel) draw.MaybeAttr<int64_t>("stash_type", {1, 11});
+  draw.Input(dtype, shape);
+  draw.Weight(dtype, {is_by_channel ? shape[1] : groups});
+  draw.Weight(dtype, {is_by_channel ? shape[1] : groups});
+}
+
+void DrawLayerNorm(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4, false);
+  const auto rank = static_cast<int64_t>(shape.size());
+  const DLDataType dtype = draw.Float();
+  int64_t axis = -1;
+  if (draw.Often(70)) {
+    axis = draw.SignedAxis(shape.size());
+    draw.Attr("axis", axis);
+  }
+  const Ints rows(shape.begin() + (axis + rank) % rank, shape.end());
+  draw.MaybeAttr("epsilon", kEpsilons);
+  draw.MaybeAttr<int64_t>("stash_type", {1, 11, 1});
+  draw.Input(dtype, shape);
+  draw.Weight(dtype, draw.Often(20) ? draw.PartOf(rows) : rows);
+  if (draw.Is("RMSNormalization")) return;
+  if (draw.Often())
+    draw.Weight(dtype, draw.Often(20) ? draw.PartOf(rows) : rows);
+  if (draw.Often(30)) draw.WantOutputs({true, draw.Often(), draw.Often()});
+}
+
+void DrawLpNorm(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(1, 4);
+  if (draw.Often(70)) draw.Attr("axis", draw.SignedAxis(shape.size()));
+  draw.MaybeAttr<int64_t>("p", {2, 1});
+  draw.Input(draw.Float(), shape);
+}
+
+void DrawMeanVariance(ConfigurationDraw& draw) {
+  const bool has_axes = draw.Often(70);
+  const Ints shape =
+      has_axes ? draw.Sides(1, 5, false) : draw.Sides(4, 4, false);
+  if (has_axes) draw.Attr("axes", draw.SignedAxes(shape.size()));
+  draw.Input(draw.Float(), shape);
+}
+
+void DrawLrn(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(3, 5, false);
+  draw.Attr("size", draw.Between(1, 6));
+  draw.MaybeAttr<float>("alpha", {1e-4F, 0.5F, 0, 1});
+  draw.MaybeAttr<float>("beta", {0.75F, 0.5F, 1, 0});
+  draw.MaybeAttr<float>("bias", {1, 2, 0.5F});
+  draw.Input(draw.Float(), shape);
+}
+
+void DrawLoss(ConfigurationDraw& draw) {
+  const Ints shape = draw.Sides(2, 4, false);
+  const DLDataType dtype = draw.Float();
+  Ints labels = shape;
+  labels.erase(labels.begin() + 1);
+  draw.MaybeWord("reduction", {"mean", "sum", "none"});
+  int64_t least = 0;
+  if (draw.Often(40)) {
+    const bool is_outside = draw.Often(30);
+    draw.Attr("ignore_index", is_outside ? -1 : draw.Between(0, shape[1] - 1));
+    least = is_outside ? -1 : 0;
+  }
+  draw.Input(dtype, shape);
+  draw.Input(draw.One({kInt64, kInt32}), labels,
+             InputDomain::Whole(least, shape[1] - 1));
+  if (draw.Often()) {
+    draw.Weight(dtype, {shape[1]}, InputDomain::Within(0.125, 2));
+  }
+  if (draw.Is("SoftmaxCrossEntropyLoss") && draw.Often()) draw.Outputs(2);
+}
+
+constexpr OperatorSpace kNormSpaces[] = {
+    {"BatchNormalization", &DrawBatchNorm},
+    {"GroupNormalization", &DrawGroupNorm},
+    {"InstanceNormalization", &DrawInstanceNorm},
+    {"LRN", &DrawLrn},
+    {"LayerNormalization", &DrawLayerNorm},
+    {"LpNormalization", &DrawLpNorm},
+    {"MeanVarianceNormalization", &DrawMeanVariance},
+    {"NegativeLogLikelihoodLoss", &DrawLoss},
+    {"RMSNormalization", &DrawLayerNorm},
+    {"SoftmaxCrossEntropyLoss", &DrawLoss},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> NormSpaces() { return kNormSpaces; }
+
+}  // namespace nodewise

@@ -1,0 +1,372 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+namespace {
+
+using Ints = std::vector<int64_t>;
+using Strings = std::vector<std::string>;
+
+constexpr InputDomain kStateDomain{-1, 1};
+constexpr InputDomain kWeightDomain = InputDomain::Within(-1, 1);
+
+// The sides of a recurrent layer.
+struct Layer {
+  int64_t gates = 1;
+  int64_t functions = 1;  // Activations for each direction.
+  int64_t ways = 1;
+  int64_t steps = 1;
+  int64_t batch = 1;
+  int64_t width = 1;
+  int64_t hidden = 1;
+  bool is_batch_first = false;
+
+  Ints state() const {
+    return is_batch_first ? Ints{batch, ways, hidden}
+                          : Ints{ways, batch, hidden};
+  }
+};
+
+void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
+  if (!draw.Often(40)) return;
+  const Strings all = {
+      "Tanh",       "Sigmoid",   "Relu",           "HardSigmoid",
+      "Softsign",   "LeakyRelu", "Affine",         "Elu",
+      "ScaledTanh", "Softplus",  "ThresholdedRelu"};
+  Strings names;
+  for (int64_t i = 0; i < layer.functions * layer.ways; ++i) {
+    names.push_back(draw.One(all));
+  }
+  draw.Attr("activations", names);
+  // What these two take for alpha and beta otherwise is not said.
+  const bool needs_all =
+      std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name == "Affine" || name == "ScaledTanh";
+      });
+  if (needs_all) {
+    draw.Attr("activation_alpha", std::vector<float>(names.size(), 0.25F));
+    draw.Attr("activation_beta", std::vector<float>(names.size(), 0.5F));
+    return;
+  }
+  if (draw.Often()) {
+    draw.Attr("activation_alpha",
+              draw.One<std::vector<float>>({{0.25F}, {0.5F, 0.125F}}));
+  }
+  if (draw.Often()) {
+    draw.Attr("activation_beta",
+              draw.One<std::vector<float>>({{0.5F}, {0.25F, 0.5F}}));
+  }
+}
+
+Layer DrawLayer(ConfigurationDraw& draw) {
+  Layer layer;
+  const bool is_lstm = draw.Is("LSTM") || draw.Is("DynamicQuantizeLSTM");
+  layer.gates = is_lstm ? 4 : draw.Is("GRU") ? 3 : 1;
+  layer.functions = std::max<int64_t>(layer.gates - 1, 1);
+  layer.steps = draw.Between(1, 5);
+  layer.batch = draw.Between(1, 3);
+  layer.width = draw.Side(9);
+  layer.hidden = draw.Side(9);
+  const auto direction =
+      draw.One<std::string>({"forward", "reverse", "bidirectional"});
+  if (direction == "bidirectional") layer.ways = 2;
+  if (direction != "forward" || draw.Often()) draw.Attr("direction", direction);
+  // hidden_size became an attribute that may be left out.
+  if (draw.Often(80)) draw.Attr("hidden_size", layer.hidden);
+  DrawActivations(draw, layer);
+  if (draw.Often(25)) draw.Attr("clip", draw.One<float>({2, 0.5F, 5}));
+  if (is_lstm && draw.Often(30)) draw.Attr("input_forget", draw.Between(0, 1));
+  return layer;
+}
+
+// Each output may be left out, but one.
+void DrawWanted(ConfigurationDraw& draw, size_t count) {
+  std::vector<bool> wanted(count, true);
+  if (draw.Often(40)) {
+    wanted[static_cast<size_t>(draw.Axis(count))] = false;
+  }
+  draw.WantOutputs(std::move(wanted));
+}
+
+void DrawRecurrent(ConfigurationDraw& draw) {
+  Layer layer = DrawLayer(draw);
+  const bool is_lstm = draw.Is("LSTM");
+  if (draw.opset() >= 14 && draw.Often(30)) {
+    layer.is_batch_first = draw.Often();
+    draw.Attr("layout", layer.is_batch_first ? 1 : 0);
+  }
+  if (draw.Is("GRU") && draw.opset() >= 3) draw.Flag("linear_before_reset");
+  if (draw.def().since < 7) draw.Flag("output_sequence");
+  const DLDataType dtype = draw.Float();
+  const int64_t columns = layer.gates * layer.hidden;
+  draw.Input(dtype,
+             layer.is_batch_first ? Ints{layer.batch, layer.steps, layer.width}
+                                  : Ints{layer.steps, layer.batch, layer.width},
+             kStateDomain);
+  draw.Weight(dtype, {layer.ways, columns, layer.width}, kWeightDomain);
+  draw.Weight(dtype, {layer.ways, columns, layer.hidden}, kWeightDomain);
+  const auto maybe = [&](bool is_given, auto add) {
+    if (is_given) return add();
+    draw.NoInput();
+  };
+  maybe(draw.Often(), [&] {
+    draw.Weight(dtype, {layer.ways, 2 * columns}, kWeightDomain);
+  });
+  maybe(draw.Often(30), [&] {
+    draw.Input(kInt32, {layer.batch}, InputDomain::Whole(1, layer.steps));
+  });
+  maybe(draw.Often(30),
+        [&] { draw.Input(dtype, layer.state(), kStateDomain); });
+  if (is_lstm) {
+    maybe(draw.Often(30),
+          [&] { draw.Input(dtype, layer.state(), kStateDomain); });
+    maybe(draw.Often(30), [&] {
+      draw.Weight(dtype, {layer.ways, 3 * layer.hidden}, kWeightDomain);
+    });
+  }
+  DrawWanted(draw, is_lstm ? 3 : 2);
+}
+
+// The zero points of one side are the same for all columns.
+void DrawDynamicLstm(ConfigurationDraw& draw) {
+  const Layer layer = DrawLayer(draw);
+  const int64_t columns = 4 * layer.hidden;
+  const DLDataType code = draw.One({kUint8, kInt8});
+  const InputDomain codes =
+      code == kUint8 ? InputDomain::Whole(0, 60) : InputDomain::Whole(-60, 60);
+  draw.Input(kFloat32, {layer.steps, layer.batch, layer.width},
+             InputDomain::Within(-1, 1));
+  draw.Weight(code, {layer.ways, layer.width, columns}, codes);
+  draw.Weight(code, {layer.ways, layer.hidden, columns}, codes);
+  const auto maybe = [&](const Ints& shape) {
+    if (draw.Often(30)) {
+      draw.Input(kFloat32, shape, InputDomain::Within(-1, 1));
+    } else {
+      draw.NoInput();
+    }
+  };
+  maybe({layer.ways, 2 * columns});
+  if (draw.Often(30)) {
+    draw.Input(kInt32, {layer.batch}, InputDomain::Whole(1, layer.steps));
+  } else {
+    draw.NoInput();
+  }
+  maybe(layer.state());
+  maybe(layer.state());
+  maybe({layer.ways, 3 * layer.hidden});
+  for (int i = 0; i < 2; ++i) {
+    const Ints sides =
+        draw.Often() ? Ints{layer.ways, columns} : Ints{layer.ways};
+    draw.Weight(kFloat32, sides, InputDomain::Within(1.0 / 512, 1.0 / 64));
+    const auto zero = code == kUint8 ? draw.Between(0, 60) : int64_t{0};
+    draw.Weight(code, sides, InputDomain::Whole(zero, zero));
+  }
+  DrawWanted(draw, 3);
+}
+
+void DrawCausalConv(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  const int64_t batch = draw.Between(1, 3);
+  const int64_t channels = draw.Side(17);
+  const int64_t taps = draw.Between(1, 4);
+  draw.MaybeWord("activation", {"none", "silu", "swish"});
+  draw.Input(dtype, {batch, channels, draw.Side(33)});
+  draw.Weight(dtype, {channels, 1, taps});
+  if (draw.Often()) {
+    draw.Weight(dtype, {channels});
+  } else {
+    draw.NoInput();
+  }
+  if (draw.Often()) draw.Input(dtype, {batch, channels, taps - 1});
+  draw.Outputs(2);
+}
+
+constexpr OperatorSpace kSequenceSpaces[] = {
+    {"CausalConvWithState", &DrawCausalConv},
+    {"DynamicQuantizeLSTM", &DrawDynamicLstm},
+    {"GRU", &DrawRecurrent},
+    {"LSTM", &DrawRecurrent},
+    {"RNN", &DrawRecurrent},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> SequenceSpaces() { return kSequenceSpaces; }
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// The sides of Attention.
+struct Heads {
+  int64_t batch = 1;
+  int64_t kv = 1;     // Heads of keys and values.
+  int64_t group = 1;  // Heads of queries for each of these.
+  int64_t queries = 1;
+  int64_t keys = 1;
+  int64_t past = 0;
+  int64_t size = 1;
+  int64_t value_size = 1;
+  bool is_flat = false;
+
+  Ints Shape(int64_t heads, int64_t places, int64_t vector) const {
+    return is_flat ? Ints{batch, places, heads * vector}
+                   : Ints{batch, heads, places, vector};
+  }
+};
+
+Heads DrawHeads(ConfigurationDraw& draw) {
+  Heads heads;
+  heads.is_flat = draw.Often();
+  heads.batch = draw.Between(1, 2);
+  heads.kv = draw.Between(1, 3);
+  heads.group = draw.Often(30) ? draw.Between(1, 3) : 1;
+  heads.queries = draw.Side(9);
+  heads.keys = draw.Side(17);
+  heads.size = draw.Side(17);
+  heads.value_size = draw.Often(30) ? draw.Side(17) : heads.size;
+  if (draw.Often(30)) heads.past = draw.Between(1, 4);
+  return heads;
+}
+
+void DrawAttentionAttributes(ConfigurationDraw& draw, const Heads& heads,
+                             bool wants_scores) {
+  if (heads.is_flat || draw.Often(20)) {
+    draw.Attr("q_num_heads", heads.kv * heads.group);
+    draw.Attr("kv_num_heads", heads.kv);
+  }
+  draw.Flag("is_causal");
+  draw.MaybeAttr<float>("scale", {0.5F, 1, 0.25F});
+  draw.MaybeAttr<float>("softcap", {0, 2, 5});
+  if (wants_scores || draw.Often(20)) {
+    draw.MaybeAttr<int64_t>("qk_matmul_output_mode", {0, 1, 2, 3});
+  }
+  if (draw.Often(20)) {
+    draw.TypeAttr("softmax_precision", draw.One({kFloat32, kFloat64}));
+  }
+  if (draw.def().since < 25) return;
+  draw.MaybeAttr<int64_t>("left_window_size", {-1, 0, 2, 4});
+  draw.MaybeAttr<int64_t>("right_window_size", {-1, 0, 2, 4});
+}
+
+void DrawAttention(ConfigurationDraw& draw) {
+  const Heads heads = DrawHeads(draw);
+  const DLDataType dtype = draw.Float();
+  const bool wants_scores = draw.Often(20);
+  DrawAttentionAttributes(draw, heads, wants_scores);
+  const InputDomain values = InputDomain::Within(-2, 2);
+  draw.Input(dtype,
+             heads.Shape(heads.kv * heads.group, heads.queries, heads.size),
+             values);
+  draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.size), values);
+  draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.value_size),
+             values);
+  if (draw.Often(40)) {
+    const Ints mask = {heads.batch, heads.kv * heads.group, heads.queries,
+                       heads.past + heads.keys};
+    Ints part(mask.begin() + draw.Between(0, 2), mask.end());
+    for (size_t i = 0; i + 1 < part.size(); ++i) {
+      if (draw.Often(25)) part[i] = 1;
+    }
+    draw.Input(draw.Often() ? kBool : dtype, part, values);
+  } else {
+    draw.NoInput();
+  }
+  if (heads.past > 0) {
+    draw.Input(dtype, {heads.batch, heads.kv, heads.past, heads.size}, values);
+    draw.Input(dtype, {heads.batch, heads.kv, heads.past, heads.value_size},
+               values);
+  } else {
+    draw.NoInput();
+    draw.NoInput();
+  }
+  // The lengths of caches that the caller fills go without a past.
+  if (draw.opset() >= 24 && heads.past == 0 && draw.Often(20)) {
+    draw.Input(kInt64, {heads.batch}, InputDomain::Whole(1, heads.keys));
+  }
+  const bool wants_present = heads.past > 0 || draw.Often(20);
+  draw.WantOutputs({true, wants_present, wants_present, wants_scores});
+}
+
+// States grow from step to step: vectors are small, and forgotten a little.
+void DrawLinearAttention(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  const int64_t batch = draw.Between(1, 2);
+  const int64_t steps = draw.Between(1, 6);
+  const int64_t kv = draw.Between(1, 3);
+  const int64_t heads = kv * (draw.Often(30) ? draw.Between(1, 2) : 1);
+  const int64_t size = draw.Side(9);
+  const int64_t value_size = draw.Side(9);
+  const auto rule =
+      draw.One<std::string>({"gated_delta", "linear", "gated", "delta"});
+  if (rule != "gated_delta" || draw.Often()) draw.Attr("update_rule", rule);
+  draw.Attr("q_num_heads", heads);
+  draw.Attr("kv_num_heads", kv);
+  draw.MaybeAttr<int64_t>("chunk_size", {64, 1, 2});
+  draw.MaybeAttr<float>("scale", {0, 0.5F, 1});
+  const InputDomain small = InputDomain::Within(-1, 1);
+  draw.Input(dtype, {batch, steps, heads * size}, small);
+  draw.Input(dtype, {batch, steps, kv * size}, small);
+  draw.Input(dtype, {batch, steps, kv * value_size}, small);
+  if (draw.Often()) {
+    draw.Input(dtype, {batch, kv, size, value_size}, small);
+  } else {
+    draw.NoInput();
+  }
+  if (rule == "gated" || rule == "gated_delta") {
+    draw.Input(dtype, {batch, steps, draw.Often() ? kv * size : kv},
+               InputDomain::Within(-2, 0));
+  } else {
+    draw.NoInput();
+  }
+  if (rule == "delta" || rule == "gated_delta") {
+    draw.Input(dtype, {batch, steps, draw.Often() ? kv : 1},
+               InputDomain::Within(0, 1));
+  }
+  draw.Outputs(2);
+}
+
+void DrawRotary(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  const int64_t batch = draw.Between(1, 2);
+  const int64_t places = draw.Side(9);
+  const int64_t heads = draw.Between(1, 3);
+  const int64_t half = draw.Side(9);
+  const bool is_part = draw.Often(30);
+  const int64_t size = 2 * half + (is_part ? draw.Between(0, 4) : 0);
+  const bool is_flat = draw.Often();
+  draw.Flag("interleaved");
+  if (is_flat || draw.Often(20)) draw.Attr("num_heads", heads);
+  if (is_part) {
+    draw.Attr("rotary_embedding_dim", 2 * half);
+  } else if (draw.Often(20)) {
+    draw.Attr("rotary_embedding_dim", 0);
+  }
+  draw.Input(dtype, is_flat ? Ints{batch, places, heads * size}
+                            : Ints{batch, heads, places, size});
+  const bool has_places = draw.Often();
+  const int64_t rows = places + draw.Between(0, 3);
+  const Ints cache = has_places ? Ints{rows, half} : Ints{batch, places, half};
+  draw.Weight(dtype, cache, InputDomain::Within(-1, 1));
+  draw.Weight(dtype, cache, InputDomain::Within(-1, 1));
+  if (has_places) {
+    draw.Input(kInt64, {batch, places}, InputDomain::Whole(0, rows - 1));
+  }
+}
+
+constexpr OperatorSpace kAttentionSpaces[] = {
+    {"Attention", &DrawAttention},
+    {"LinearAttention", &DrawLinearAttention},
+    {"RotaryEmbedding", &DrawRotary},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> AttentionSpaces() { return kAttentionSpaces; }
+
+}  // namespace nodewise

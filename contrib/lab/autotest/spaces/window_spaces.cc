@@ -1,0 +1,370 @@
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "contrib/lab/autotest/spaces/spaces.h"
+#include "nodewise/autotest/configuration.h"
+#include "nodewise/op/tensor_loops.h"
+
+namespace nodewise {
+
+// Windows that move over spatial sides, as they are whether their attributes
+// are set or left out.
+struct DrawnWindow {
+  std::vector<int64_t> kernel;
+  std::vector<int64_t> strides;
+  std::vector<int64_t> dilations;
+  std::vector<int64_t> pads;   // Those of auto_pad are not among them.
+  std::vector<int64_t> input;  // The spatial sides of what they read.
+
+  // How often a window fits along a side, if there is no auto_pad.
+  int64_t CountAlong(size_t side) const;
+};
+
+struct WindowOptions {
+  bool may_dilate = true;
+  bool has_auto_pad = true;  // There is such an attribute.
+  // How many elements the spatial sides may have together.
+  int64_t room = ConfigurationDraw::kMostElements;
+};
+
+// Draws windows that fit into what they read, and adds their attributes but
+// kernel_shape.
+DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
+                       const WindowOptions& options);
+
+// Draws how many spatial sides there are: 2 most of the time.
+size_t DrawSpatial(ConfigurationDraw& draw);
+
+// The channels of a convolution.
+struct DrawnChannels {
+  int64_t group = 1;
+  int64_t in = 1;   // In one group.
+  int64_t out = 1;  // In one group.
+};
+DrawnChannels DrawChannels(ConfigurationDraw& draw);
+
+// Returns the first sides followed by the others.
+std::vector<int64_t> JoinedSides(std::vector<int64_t> first,
+                                 const std::vector<int64_t>& others);
+
+namespace {
+
+constexpr int64_t kMostKernel = 4;
+constexpr int64_t kMostChannels = 20;
+
+}  // namespace
+
+int64_t DrawnWindow::CountAlong(size_t side) const {
+  const int64_t reach = (kernel[side] - 1) * dilations[side] + 1;
+  const int64_t padded = input[side] + pads[side] + pads[side + kernel.size()];
+  return (padded - reach) / strides[side] + 1;
+}
+
+DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
+                       const WindowOptions& options) {
+  const Choices::Group group(draw.choices());
+  DrawnWindow window;
+  window.pads.resize(2 * spatial);
+  const bool has_strides = draw.Often();
+  const bool has_dilations = options.may_dilate && draw.Often();
+  const auto padding =
+      options.has_auto_pad
+          ? draw.One<std::string>(
+                {"", "pads", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"})
+          : draw.One<std::string>({"", "pads"});
+  int64_t room = options.room;
+  for (size_t s = 0; s < spatial; ++s) {
+    window.kernel.push_back(draw.Between(1, kMostKernel));
+    window.strides.push_back(has_strides ? draw.Between(1, 3) : 1);
+    window.dilations.push_back(has_dilations ? draw.Between(1, 2) : 1);
+    const int64_t reach = (window.kernel[s] - 1) * window.dilations[s] + 1;
+    if (padding == "pads") {
+      window.pads[s] = draw.Between(0, window.kernel[s] - 1);
+      window.pads[s + spatial] = draw.Between(0, window.kernel[s] - 1);
+    }
+    window.input.push_back(reach + draw.Side(std::max<int64_t>(room, 1)) - 1);
+    room /= window.input[s];
+  }
+  if (has_strides) draw.Attr("strides", window.strides);
+  if (has_dilations) draw.Attr("dilations", window.dilations);
+  if (padding == "pads") {
+    draw.Attr("pads", window.pads);
+  } else if (!padding.empty()) {
+    draw.Attr("auto_pad", padding);
+  }
+  return window;
+}
+
+size_t DrawSpatial(ConfigurationDraw& draw) {
+  return static_cast<size_t>(draw.One<int64_t>({2, 1, 2, 3}));
+}
+
+DrawnChannels DrawChannels(ConfigurationDraw& draw) {
+  DrawnChannels channels;
+  if (draw.Often(25)) {
+    channels.group = draw.Between(1, kMostChannels);  // Depthwise.
+    channels.out = draw.Between(1, 2);
+    return channels;
+  }
+  channels.group = draw.Often(25) ? draw.Between(1, 3) : 1;
+  channels.in = draw.Side(kMostChannels);
+  channels.out = draw.Side(kMostChannels);
+  return channels;
+}
+
+std::vector<int64_t> JoinedSides(std::vector<int64_t> first,
+                                 const std::vector<int64_t>& others) {
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr int64_t kMostPlanes = 20;
+
+void AddGroup(ConfigurationDraw& draw, int64_t group) {
+  if (group > 1 || draw.Often(20)) draw.Attr("group", group);
+}
+
+void DrawConv(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  const DrawnChannels channels = DrawChannels(draw);
+  const int64_t batch = draw.Between(1, 2);
+  WindowOptions options;
+  options.room /= batch * channels.group * channels.in;
+  const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
+  AddGroup(draw, channels.group);
+  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
+  draw.Input(dtype,
+             JoinedSides({batch, channels.group * channels.in}, window.input));
+  draw.Weight(dtype, JoinedSides({channels.group * channels.out, channels.in},
+                                 window.kernel));
+  if (draw.Often()) draw.Weight(dtype, {channels.group * channels.out});
+}
+
+void DrawConvTranspose(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  const DrawnChannels channels = DrawChannels(draw);
+  const size_t spatial = DrawSpatial(draw);
+  WindowOptions options;
+  options.room /= 4 * channels.group * std::max(channels.in, channels.out);
+  const DrawnWindow window = DrawWindow(draw, spatial, options);
+  AddGroup(draw, channels.group);
+  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
+  if (draw.Often(25)) {
+    Ints added;
+    for (size_t s = 0; s < spatial; ++s) {
+      added.push_back(draw.Between(0, window.strides[s] - 1));
+    }
+    draw.Attr("output_padding", added);
+  } else if (draw.Often(20)) {
+    Ints told;
+    for (size_t s = 0; s < spatial; ++s) {
+      const int64_t full = (window.input[s] - 1) * window.strides[s] + 1 +
+                           (window.kernel[s] - 1) * window.dilations[s];
+      told.push_back(std::max<int64_t>(full - draw.Between(0, 2), 1));
+    }
+    draw.Attr("output_shape", told);
+  }
+  draw.Input(dtype,
+             JoinedSides({1, channels.group * channels.in}, window.input));
+  draw.Weight(dtype, JoinedSides({channels.group * channels.in, channels.out},
+                                 window.kernel));
+  if (draw.Often()) draw.Weight(dtype, {channels.group * channels.out});
+}
+
+// The norm is a whole number from version 2 on.
+void DrawNorm(ConfigurationDraw& draw) {
+  if (draw.def().since < 2) {
+    draw.MaybeAttr<float>("p", {2, 1, 3, 1.5F});
+  } else {
+    draw.MaybeAttr<int64_t>("p", {2, 1, 3});
+  }
+}
+
+void DrawPool(ConfigurationDraw& draw) {
+  const bool is_max = draw.Is("MaxPool");
+  const DLDataType dtype = is_max && draw.opset() >= 12 && draw.Often(15)
+                               ? draw.One({kInt8, kUint8})
+                               : draw.Float();
+  const int dilates_since = is_max ? 10 : draw.Is("AveragePool") ? 19 : 18;
+  const int ceils_since = draw.Is("LpPool") ? 18 : 10;
+  const int64_t channels = draw.Side(kMostPlanes);
+  WindowOptions options;
+  options.may_dilate = draw.opset() >= dilates_since;
+  options.room /= channels;
+  const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
+  draw.Attr("kernel_shape", window.kernel);
+  if (draw.opset() >= ceils_since) draw.Flag("ceil_mode");
+  if (draw.Is("AveragePool") && draw.opset() >= 7) {
+    draw.Flag("count_include_pad");
+  }
+  if (draw.Is("LpPool")) DrawNorm(draw);
+  if (is_max && draw.opset() >= 8 && draw.Often(30)) {
+    draw.Outputs(2);
+    draw.Flag("storage_order");
+  }
+  draw.Input(dtype, JoinedSides({draw.Between(1, 2), channels}, window.input));
+}
+
+void DrawGlobalPool(ConfigurationDraw& draw) {
+  if (draw.Is("GlobalLpPool")) DrawNorm(draw);
+  draw.Input(draw.Float(), draw.Sides(3, 5, false));
+}
+
+void DrawIntegerConv(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.One({kUint8, kInt8});
+  const DLDataType of_weights = draw.One({kUint8, kInt8});
+  const DrawnChannels channels = DrawChannels(draw);
+  const int64_t outputs = channels.group * channels.out;
+  WindowOptions options;
+  options.room /= channels.group * channels.in;
+  const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
+  AddGroup(draw, channels.group);
+  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
+  const InputDomain codes = InputDomain::Whole(-128, 255);
+  const InputDomain zeros = InputDomain::Whole(-20, 100);
+  const Ints x = JoinedSides({1, channels.group * channels.in}, window.input);
+  const Ints w = JoinedSides({outputs, channels.in}, window.kernel);
+  const Ints by_output = draw.Often() ? Ints{outputs} : Ints{};
+  if (draw.Is("ConvInteger")) {
+    draw.Input(dtype, x, codes);
+    draw.Weight(of_weights, w, codes);
+    if (draw.Often(30)) return;
+    draw.Weight(dtype, {}, zeros);
+    if (draw.Often(70)) draw.Weight(of_weights, by_output, zeros);
+    return;
+  }
+  const InputDomain scales = InputDomain::Within(1.0 / 64, 0.25);
+  draw.Input(dtype, x, codes);
+  draw.Weight(kFloat32, {}, scales);
+  draw.Weight(dtype, {}, zeros);
+  draw.Weight(of_weights, w, codes);
+  draw.Weight(kFloat32, by_output, scales);
+  draw.Weight(of_weights, by_output, zeros);
+  draw.Weight(kFloat32, {}, InputDomain::Within(0.25, 8));
+  draw.Weight(dtype, {}, zeros);
+  if (draw.Often())
+    draw.Weight(kInt32, {outputs}, InputDomain::Whole(-300, 300));
+}
+
+// Offsets lie between elements, and around them.
+void DrawDeformConv(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  const int64_t group = draw.Often(70) ? 1 : draw.Between(1, 3);
+  const int64_t in = draw.Between(1, 3);
+  const int64_t outputs = group * draw.Between(1, 3);
+  const int64_t offset_group = draw.One<int64_t>({1, 1, group, in});
+  const size_t spatial = draw.Often(15) ? 1 : 2;
+  WindowOptions options;
+  options.has_auto_pad = false;
+  options.room = 64;
+  const DrawnWindow window = DrawWindow(draw, spatial, options);
+  AddGroup(draw, group);
+  if (offset_group > 1 || draw.Often(20)) {
+    draw.Attr("offset_group", offset_group);
+  }
+  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
+  Ints output;
+  int64_t taps = 1;
+  for (size_t s = 0; s < spatial; ++s) {
+    output.push_back(window.CountAlong(s));
+    taps *= window.kernel[s];
+  }
+  const int64_t batch = draw.Between(1, 2);
+  // Neighbours that do not count may be multiplied by 0, or left out.
+  const InputDomain finite = InputDomain::Within(-4, 4);
+  draw.Input(dtype, JoinedSides({batch, group * in}, window.input), finite);
+  draw.Weight(dtype, JoinedSides({outputs, in}, window.kernel), finite);
+  draw.Input(
+      dtype,
+      JoinedSides({batch, offset_group * taps * static_cast<int64_t>(spatial)},
+                  output),
+      InputDomain::Within(-2, 2));
+  if (draw.Often()) {
+    draw.Weight(dtype, {outputs});
+  } else {
+    draw.NoInput();
+  }
+  if (draw.Often()) {
+    draw.Input(dtype, JoinedSides({batch, offset_group * taps}, output),
+               InputDomain::Within(0, 1));
+  }
+}
+
+// Columns are put back where windows of an image would have read them.
+void DrawCol2Im(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  WindowOptions options;
+  options.has_auto_pad = false;
+  options.room = 200;
+  const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
+  int64_t taps = 1;
+  int64_t columns = 1;
+  for (size_t s = 0; s < window.kernel.size(); ++s) {
+    taps *= window.kernel[s];
+    columns *= window.CountAlong(s);
+  }
+  draw.Input(dtype, {draw.Between(1, 2), draw.Between(1, 3) * taps, columns});
+  draw.Ints(window.input);
+  draw.Ints(window.kernel);
+}
+
+// Each element goes to another place.
+void DrawMaxUnpool(ConfigurationDraw& draw) {
+  const DLDataType dtype = draw.Float();
+  const Ints shape = draw.Sides(3, 4, false);
+  const size_t spatial = shape.size() - 2;
+  Ints kernel;
+  Ints strides;
+  Ints pads(2 * spatial);
+  const bool has_strides = draw.Often(75);
+  const bool has_pads = draw.Often(30);
+  Ints output = {shape[0], shape[1]};
+  for (size_t s = 0; s < spatial; ++s) {
+    kernel.push_back(draw.Between(1, 3));
+    strides.push_back(has_strides ? draw.Between(1, kernel[s]) : 1);
+    if (has_pads) pads[s] = draw.Between(0, (kernel[s] - 1) / 2);
+    output.push_back((shape[s + 2] - 1) * strides[s] + kernel[s] - pads[s]);
+  }
+  int64_t places = 1;
+  int64_t elements = 1;
+  for (const int64_t side : output) places *= side;
+  for (const int64_t side : shape) elements *= side;
+  draw.Attr("kernel_shape", kernel);
+  if (has_strides) draw.Attr("strides", strides);
+  if (has_pads) draw.Attr("pads", pads);
+  draw.Input(dtype, shape);
+  const Ints chosen = draw.Distinct(places, elements);
+  draw.Numbers(kInt64, shape, {chosen.begin(), chosen.end()}, draw.Often());
+  if (draw.Often(30)) {
+    for (size_t s = 2; s < output.size(); ++s) output[s] += draw.Between(0, 2);
+    draw.Ints(output);
+  }
+}
+
+constexpr OperatorSpace kWindowSpaces[] = {
+    {"AveragePool", &DrawPool},
+    {"Col2Im", &DrawCol2Im},
+    {"Conv", &DrawConv},
+    {"ConvInteger", &DrawIntegerConv},
+    {"ConvTranspose", &DrawConvTranspose},
+    {"DeformConv", &DrawDeformConv},
+    {"GlobalAveragePool", &DrawGlobalPool},
+    {"GlobalLpPool", &DrawGlobalPool},
+    {"GlobalMaxPool", &DrawGlobalPool},
+    {"LpPool", &DrawPool},
+    {"MaxPool", &DrawPool},
+    {"MaxUnpool", &DrawMaxUnpool},
+    {"QLinearConv", &DrawIntegerConv},
+};
+
+}  // namespace
+
+absl::Span<const OperatorSpace> WindowSpaces() { return kWindowSpaces; }
+
+}  // namespace nodewise
