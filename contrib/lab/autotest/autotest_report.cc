@@ -67,7 +67,7 @@ void ShowOperators(const AutotestResult& result, Report* report) {
     report->json.Add("refused_draws", count.refused_draws);
     for (size_t i = 0; i < kCaseOutcomes; ++i) {
       std::string key(NameOf(static_cast<CaseOutcome>(i)));
-      std::replace(key.begin(), key.end(), ' ', '_');
+      std::ranges::replace(key, ' ', '_');
       report->json.Add(key, count.outcomes[i]);
     }
     report->json.EndObject();

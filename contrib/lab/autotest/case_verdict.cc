@@ -49,8 +49,8 @@ bool MayRoundExactSums(const Network& network) {
 bool IsFinite(const NDArray& tensor) {
   if (!IsFloat(tensor.dtype())) return true;
   const std::vector<double> numbers = ToDoubles(tensor);
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [](double x) { return std::isfinite(x); });
+  return std::ranges::all_of(numbers,
+                             [](double x) { return std::isfinite(x); });
 }
 
 CaseVerdict VerdictOf(size_t output, TensorComparison comparison) {
@@ -131,7 +131,7 @@ bool DiffersBySomeNumber(const NDArray& a, const NDArray& b) {
 bool HangsOnZeros(const Network& network, const std::vector<NDArray>& inputs,
                   const NDArray& expected, size_t output) {
   const auto order = network.order();
-  return std::any_of(order.begin(), order.end(), [&](OperationId id) {
+  return std::ranges::any_of(order, [&](OperationId id) {
     const OtherZeros evaluator(id);
     const auto other = Interpreter(network, evaluator).Run(inputs);
     return !other.ok() || DiffersBySomeNumber((*other)[output], expected);
@@ -326,8 +326,7 @@ CaseVerdict CaseReference::JudgeOutputs(
     is_equal = is_equal && HasEqualBytes(expected[i], actual[i]);
   }
   if (is_equal) return {};
-  if (is_gradient_ &&
-      !std::all_of(expected.begin(), expected.end(), &IsFinite)) {
+  if (is_gradient_ && !std::ranges::all_of(expected, &IsFinite)) {
     return {CaseOutcome::kInconclusive, 0,
             "the gradient is not finite, and depends on what is rounded"};
   }

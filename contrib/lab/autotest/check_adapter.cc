@@ -37,8 +37,8 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(const CheckedNetwork& checked,
   std::vector<NDArray> inputs;
   for (const ValueId id : network.inputs()) {
     const std::string& name = network.value(id).name;
-    const auto given = std::find_if(
-        checked.inputs.begin(), checked.inputs.end(),
+    const auto given = std::ranges::find_if(
+        checked.inputs,
         [&](const NamedTensor& each) { return each.name == name; });
     if (given == checked.inputs.end()) {
       return absl::InvalidArgumentError(
@@ -258,10 +258,10 @@ std::set<std::string> WithWhatFollows(const Network& network,
   std::set<ValueId> reached;
   for (const OperationId id : network.order()) {
     const Operation& each = network.operation(id);
-    const bool follows =
-        each.name == operation ||
-        std::any_of(each.inputs.begin(), each.inputs.end(),
-                    [&](ValueId input) { return reached.contains(input); });
+    const bool follows = each.name == operation ||
+                         std::ranges::any_of(each.inputs, [&](ValueId input) {
+                           return reached.contains(input);
+                         });
     if (!follows) continue;
     followers.insert(each.name);
     for (const ValueId output : each.outputs) {
@@ -347,12 +347,11 @@ absl::StatusOr<Planted> Draw(const NetworkProgram& program,
 
 bool WasPlanted(const AdapterCheck& check, const CheckedNetwork& checked,
                 const Planted& planted) {
-  return std::any_of(check.trials.begin(), check.trials.end(),
-                     [&](const AdapterTrial& trial) {
-                       return trial.network == checked.name &&
-                              trial.operation == planted.operation &&
-                              trial.change == planted.change;
-                     });
+  return std::ranges::any_of(check.trials, [&](const AdapterTrial& trial) {
+    return trial.network == checked.name &&
+           trial.operation == planted.operation &&
+           trial.change == planted.change;
+  });
 }
 
 void Judge(AdapterTrial* trial) {
@@ -388,10 +387,9 @@ std::string_view NameOf(AdapterTrial::Outcome outcome) {
 }
 
 bool AdapterCheck::IsTrusted() const {
-  return std::all_of(trials.begin(), trials.end(),
-                     [](const AdapterTrial& trial) {
-                       return trial.outcome == AdapterTrial::Outcome::kRight;
-                     });
+  return std::ranges::all_of(trials, [](const AdapterTrial& trial) {
+    return trial.outcome == AdapterTrial::Outcome::kRight;
+  });
 }
 
 absl::StatusOr<ChangedNetwork> ChangeOneOperation(const CheckedNetwork& checked,
@@ -490,8 +488,8 @@ void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
 }
 
 size_t CountRight(const AdapterCheck& check, bool has_fault) {
-  return static_cast<size_t>(std::count_if(
-      check.trials.begin(), check.trials.end(), [&](const AdapterTrial& each) {
+  return static_cast<size_t>(
+      std::ranges::count_if(check.trials, [&](const AdapterTrial& each) {
         return each.operation.empty() != has_fault &&
                each.outcome == AdapterTrial::Outcome::kRight;
       }));
@@ -525,8 +523,8 @@ void ShowCarried(const AdapterCheck& check, ReportText* text) {
 Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
   Report report;
   if (!check.IsTrusted()) report.status = Report::Status::kDiffers;
-  const auto changed = static_cast<size_t>(std::count_if(
-      check.trials.begin(), check.trials.end(),
+  const auto changed = static_cast<size_t>(std::ranges::count_if(
+      check.trials,
       [](const AdapterTrial& trial) { return !trial.operation.empty(); }));
   const size_t sound = check.trials.size() - changed;
   const std::string said = fmt::format(

@@ -214,9 +214,8 @@ absl::StatusOr<std::shared_ptr<const BackwardCase>> ReadForward(
   BackwardCase made{*std::move(forward), {}, {}};
   const auto has_name = [&](absl::Span<const ValueId> all,
                             const std::string& name) {
-    return std::any_of(all.begin(), all.end(), [&](ValueId id) {
-      return gradient.value(id).name == name;
-    });
+    return std::ranges::any_of(
+        all, [&](ValueId id) { return gradient.value(id).name == name; });
   };
   const Network& read = made.forward;
   for (size_t i = 0; i < read.outputs().size(); ++i) {

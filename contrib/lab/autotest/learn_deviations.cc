@@ -293,9 +293,8 @@ std::vector<const OperatorDef*> RowsToLearn(const OpSet& operators) {
     // An operator that is newer is tried as it first was.
     const bool is_first = there == nullptr && row->since > kLearnedOpset;
     if (there != row && !is_first) continue;
-    const bool is_there = std::any_of(
-        rows.begin(), rows.end(),
-        [&](const OperatorDef* one) { return one->name == row->name; });
+    const bool is_there = std::ranges::any_of(
+        rows, [&](const OperatorDef* one) { return one->name == row->name; });
     if (!is_there) rows.push_back(row);
   }
   return rows;

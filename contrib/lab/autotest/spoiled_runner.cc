@@ -87,8 +87,8 @@ class SpoiledRunner : public Runner {
       if (!tensors[i].defined()) continue;
       given.push_back({inputs().Key(i), std::move(tensors[i])});
     }
-    const bool is_patched = std::any_of(
-        options.patches.begin(), options.patches.end(),
+    const bool is_patched = std::ranges::any_of(
+        options.patches,
         [&](const TensorPatch& each) { return each.entry == spoiling_.value; });
     if (is_patched) return runner_->Run(given, options);
     NODEWISE_ASSIGN_OR_RETURN(const NDArray spoiled,
@@ -168,9 +168,7 @@ class SpoilingSearch {
     expected_ = TensorsOf(sound.outputs);
     std::vector<SpoiledResult> all = All(values);
     while (!all.empty()) {
-      const auto chosen =
-          all.begin() +
-          random_.Between(0, static_cast<int64_t>(all.size()) - 1);
+      const auto chosen = all.begin() + random_.Between(0, std::ssize(all) - 1);
       const auto known = keeper.values().find(chosen->value);
       if (known != keeper.values().end() && Shows(*chosen, known->second)) {
         return *chosen;
@@ -192,8 +190,7 @@ class SpoilingSearch {
       for (const ValueId output : network.operation(id).outputs) {
         const auto outputs = network.outputs();
         if (output == kNoValue ||
-            std::find(outputs.begin(), outputs.end(), output) !=
-                outputs.end() ||
+            std::ranges::find(outputs, output) != outputs.end() ||
             !values.contains(network.value(output).name)) {
           continue;
         }

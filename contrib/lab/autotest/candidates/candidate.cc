@@ -220,8 +220,8 @@ class EmittedNetworks : public Candidate {
 
  private:
   static bool HasC(const std::vector<absl::StatusOr<Lowered>>& lowered) {
-    return std::any_of(lowered.begin(), lowered.end(),
-                       [](const auto& one) { return one.ok(); });
+    return std::ranges::any_of(lowered,
+                               [](const auto& one) { return one.ok(); });
   }
 
   // Fails if there is no C for some of it.
@@ -337,7 +337,7 @@ absl::StatusOr<std::vector<NDArray>> TensorsOf(
     NDArray& tensor = tensors.emplace_back();
     if (id == kNoValue) continue;
     const auto all = network.inputs();
-    const auto place = std::find(all.begin(), all.end(), id);
+    const auto place = std::ranges::find(all, id);
     tensor = place != all.end()
                  ? inputs[static_cast<size_t>(place - all.begin())]
                  : network.value(id).data;
@@ -365,8 +365,8 @@ CandidateOutputs RunBackward(const BackwardCase& backward,
   for (const size_t input : backward.inputs) {
     const ValueId id = network.inputs()[input];
     const auto& read = operation.inputs;
-    const auto slot = std::find(read.begin(), read.end(), id);
-    if (std::count(read.begin(), read.end(), id) != 1) {
+    const auto slot = std::ranges::find(read, id);
+    if (std::ranges::count(read, id) != 1) {
       return absl::UnimplementedError("an input is not read once");
     }
     wanted.push_back(static_cast<size_t>(slot - read.begin()));

@@ -177,7 +177,7 @@ Made MakePlain(const CandidateOptions& options) {
   }
   if (options.name == "c") return Emitted(options, kOptimised, {});
   const std::vector<std::string> known = KnownPrograms();
-  if (std::find(known.begin(), known.end(), options.name) == known.end() &&
+  if (std::ranges::find(known, options.name) == known.end() &&
       options.name != "onnx" && !options.name.starts_with("exec:")) {
     return absl::InvalidArgumentError(fmt::format(
         "found \"{}\", expected onednn, c, graph, {}, onnx or exec:COMMAND",

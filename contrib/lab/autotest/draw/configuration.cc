@@ -177,7 +177,7 @@ bool ConfigurationDraw::Often(int percent) {
 
 DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
   const bool has_preferred =
-      std::any_of(types.begin(), types.end(), [this](DLDataType type) {
+      std::ranges::any_of(types, [this](DLDataType type) {
         return TensorType(type) == TensorType(preferred_type_);
       });
   if (has_preferred && TakesPreferred(kPreferredTypes)) return preferred_type_;
@@ -223,9 +223,8 @@ std::vector<int64_t> ConfigurationDraw::Sides(int64_t least_rank,
                                               int64_t most_rank,
                                               bool may_be_empty) {
   const Choices::Group group(choices_);
-  const auto rank = static_cast<int64_t>(preferred_shape_.size());
-  const bool is_empty =
-      std::count(preferred_shape_.begin(), preferred_shape_.end(), 0) > 0;
+  const auto rank = std::ssize(preferred_shape_);
+  const bool is_empty = std::ranges::count(preferred_shape_, 0) > 0;
   if (rank >= least_rank && rank <= most_rank && (may_be_empty || !is_empty) &&
       TakesPreferred(kPreferredShapes)) {
     return preferred_shape_;
@@ -245,8 +244,7 @@ std::vector<int64_t> ConfigurationDraw::PartOf(
   const Choices::Group group(choices_);
   std::vector<int64_t> part = shape;
   if (Often(25)) {
-    part.erase(part.begin(),
-               part.begin() + Between(0, static_cast<int64_t>(part.size())));
+    part.erase(part.begin(), part.begin() + Between(0, std::ssize(part)));
   }
   for (int64_t& side : part) {
     if (Often(20)) side = 1;
@@ -279,7 +277,7 @@ std::vector<int64_t> ConfigurationDraw::SignedAxes(size_t rank,
                                                    int negative_since) {
   std::vector<int64_t> axes = Axes(rank, may_be_none);
   const Choices::Group group(choices_);
-  if (Often(20)) std::reverse(axes.begin(), axes.end());
+  if (Often(20)) std::ranges::reverse(axes);
   for (int64_t& axis : axes) {
     if (opset() >= negative_since && Often(25)) {
       axis -= static_cast<int64_t>(rank);
@@ -358,18 +356,17 @@ void ConfigurationDraw::Numbers(DLDataType dtype,
   auto tensor = NDArray::Empty(shape, dtype, kCpu);
   status_.Update(tensor.status());
   if (!tensor.ok()) return;
-  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()),
-               *tensor);
+  StoreDoubles(numbers.data(), 0, std::ssize(numbers), *tensor);
   Fixed(*std::move(tensor), is_constant || IsAttribute());
 }
 
 void ConfigurationDraw::Ints(const std::vector<int64_t>& numbers) {
-  const int64_t shape[] = {static_cast<int64_t>(numbers.size())};
+  const int64_t shape[] = {std::ssize(numbers)};
   auto tensor = NDArray::Empty(shape, kInt64, kCpu);
   status_.Update(tensor.status());
   if (!tensor.ok()) return;
   // Not by way of doubles, which cannot hold the largest integers.
-  std::copy(numbers.begin(), numbers.end(), tensor->As<int64_t>());
+  std::ranges::copy(numbers, tensor->As<int64_t>());
   Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
 }
 

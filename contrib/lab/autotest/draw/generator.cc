@@ -502,7 +502,7 @@ class TensorNode : public GeneratorNode {
 
  private:
   absl::StatusOr<std::vector<int64_t>> Sides(CaseDraw& draw) const {
-    auto rank = static_cast<int64_t>(sides_.size());
+    auto rank = std::ssize(sides_);
     if (rank_.has_value()) {
       NODEWISE_ASSIGN_OR_RETURN(rank, Side(*rank_, draw));
       if (rank > kMostDims) {

@@ -246,7 +246,7 @@ std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
     const auto is_made = [&](ValueId output) {
       return network.value(output).producer != id;
     };
-    if (std::all_of(outputs.begin(), outputs.end(), is_made)) {
+    if (std::ranges::all_of(outputs, is_made)) {
       add(std::move(kept), outputs);
     }
   }

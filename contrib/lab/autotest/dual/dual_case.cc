@@ -259,7 +259,7 @@ absl::StatusOr<DualObject> DualCase::Leaf(const generator& from) {
 
 bool DualCase::Wants(DualExecution execution) const {
   const auto& all = options_.executions;
-  return std::find(all.begin(), all.end(), execution) != all.end();
+  return std::ranges::find(all, execution) != all.end();
 }
 
 absl::StatusOr<DualCase::DoneCall> DualCase::RunTested(
@@ -277,9 +277,8 @@ absl::StatusOr<DualCase::DoneCall> DualCase::RunTested(
   std::vector<std::pair<ValueId, ValueId>> known;
   for (const DualObject& input : inputs) {
     const ValueId value = input.state_->value;
-    const auto same =
-        std::find_if(known.begin(), known.end(),
-                     [&](const auto& pair) { return pair.first == value; });
+    const auto same = std::ranges::find_if(
+        known, [&](const auto& pair) { return pair.first == value; });
     if (value == kNoValue || same != known.end()) {
       copy.inputs.push_back(value == kNoValue ? kNoValue : same->second);
       continue;

@@ -27,8 +27,7 @@ std::vector<ValueId> ReadFromOutside(const Network& network,
       const bool is_outside = value.kind == NetworkValue::Kind::kOutput
                                   ? part.count(value.producer) == 0
                                   : value.kind == NetworkValue::Kind::kInput;
-      if (is_outside &&
-          std::find(read.begin(), read.end(), input) == read.end()) {
+      if (is_outside && std::ranges::find(read, input) == read.end()) {
         read.push_back(input);
       }
     }
@@ -138,8 +137,7 @@ bool StopsGradients(const Network& network, const Operation& operation) {
   }
   std::vector<ValueId> inputs;
   for (const ValueId id : operation.inputs) {
-    const bool is_new =
-        std::find(inputs.begin(), inputs.end(), id) == inputs.end();
+    const bool is_new = std::ranges::find(inputs, id) == inputs.end();
     if (id == kNoValue || !is_new) continue;
     if (network.value(id).kind != NetworkValue::Kind::kConstant) {
       inputs.push_back(id);
@@ -174,11 +172,9 @@ std::vector<ValueId> MadeForOthers(const Network& network,
     for (const ValueId output : network.operation(id).outputs) {
       if (output == kNoValue) continue;
       const auto& uses = network.value(output).uses;
-      const bool is_read = std::any_of(
-          uses.begin(), uses.end(),
-          [&](const Use& use) { return part.count(use.user) == 0; });
-      if (is_read ||
-          std::find(outputs.begin(), outputs.end(), output) != outputs.end()) {
+      const bool is_read = std::ranges::any_of(
+          uses, [&](const Use& use) { return part.count(use.user) == 0; });
+      if (is_read || std::ranges::find(outputs, output) != outputs.end()) {
         made.push_back(output);
       }
     }
@@ -204,7 +200,7 @@ absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
     const NetworkValue& value = part.network.value(id);
     NODEWISE_ASSIGN_OR_RETURN(const ValueId before,
                               network.FindValue(value.name));
-    const auto place = std::find(inputs.begin(), inputs.end(), before);
+    const auto place = std::ranges::find(inputs, before);
     if (place != inputs.end()) {
       part.configuration.inputs.push_back(
           whole.configuration
@@ -270,10 +266,9 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
                             GradientOf(forward, wanted));
   // Cotangents are as long as what a run makes.
   const auto inputs = gradient.network.inputs().first(forward.inputs().size());
-  const bool is_drawn =
-      std::all_of(inputs.begin(), inputs.end(), [&gradient](ValueId id) {
-        return gradient.network.value(id).type.is_static();
-      });
+  const bool is_drawn = std::ranges::all_of(inputs, [&gradient](ValueId id) {
+    return gradient.network.value(id).type.is_static();
+  });
   if (!is_drawn) return absl::UnimplementedError("sizes that only a run tells");
   made.configuration = std::move(configuration);
   made.network = std::make_shared<const Network>(std::move(gradient.network));
@@ -303,7 +298,7 @@ absl::StatusOr<std::vector<NDArray>> WithCotangents(
     return gradient.value(id).type;
   };
   std::vector<NDArray> outputs;
-  if (std::any_of(cotangents.begin(), cotangents.end(), [&](ValueId id) {
+  if (std::ranges::any_of(cotangents, [&](ValueId id) {
         return !type_of(id).sizes().has_value();
       })) {
     NODEWISE_ASSIGN_OR_RETURN(outputs, Interpret(backward.forward, inputs));

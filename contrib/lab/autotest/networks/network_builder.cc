@@ -27,9 +27,9 @@ bool IsFree(const InputDomain& domain) {
 // What a random operator makes is not judged, nor what is made of it.
 bool IsRandom(const OperatorDef& def) {
   const auto spaces = RandomSpaces();
-  return std::any_of(
-      spaces.begin(), spaces.end(),
-      [&def](const OperatorSpace& space) { return space.name == def.name; });
+  return std::ranges::any_of(spaces, [&def](const OperatorSpace& space) {
+    return space.name == def.name;
+  });
 }
 
 }  // namespace
@@ -109,10 +109,10 @@ absl::StatusOr<ValueId> NetworkBuilder::AddConstant(const NDArray& data) {
 
 absl::StatusOr<ValueId> NetworkBuilder::AddInts(
     const std::vector<int64_t>& numbers) {
-  const int64_t shape[] = {static_cast<int64_t>(numbers.size())};
+  const int64_t shape[] = {std::ssize(numbers)};
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
                             NDArray::Empty(shape, kInt64, kCpu));
-  std::copy(numbers.begin(), numbers.end(), tensor.As<int64_t>());
+  std::ranges::copy(numbers, tensor.As<int64_t>());
   return AddConstant(tensor);
 }
 

@@ -143,8 +143,9 @@ NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
       return taken.count(row) > 0 || OpsetFor(*row, scope.opsets) == 0;
     });
   }
-  std::copy_if(rows.begin(), rows.end(), std::back_inserter(scope.rows),
-               [&](const OperatorDef* row) { return taken.count(row) > 0; });
+  std::ranges::copy_if(
+      rows, std::back_inserter(scope.rows),
+      [&](const OperatorDef* row) { return taken.count(row) > 0; });
   return scope;
 }
 
@@ -180,9 +181,8 @@ BuilderOptions DrawOptions(const NetworkScope& scope, Choices* choices) {
 
 bool HasKnownSizes(const Network& network) {
   const auto outputs = network.outputs();
-  return std::all_of(outputs.begin(), outputs.end(), [&](ValueId id) {
-    return network.value(id).type.is_static();
-  });
+  return std::ranges::all_of(
+      outputs, [&](ValueId id) { return network.value(id).type.is_static(); });
 }
 
 class Networks : public CaseSource {

@@ -29,7 +29,7 @@ std::vector<std::string> ModelsIn(const std::string& path) {
        !error && at != end; at.increment(error)) {
     if (at->path().extension() == ".onnx") files.push_back(at->path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 
@@ -114,7 +114,7 @@ std::set<OperationId> DrawPart(const Network& network, Choices* choices) {
   const auto order = network.order();
   std::set<OperationId> part = {order[choices->UpTo(order.size() - 1)]};
   const int64_t wanted = DrawBetween(choices, 1, kMostOperations);
-  while (static_cast<int64_t>(part.size()) < wanted) {
+  while (std::ssize(part) < wanted) {
     std::set<OperationId> next;
     for (const OperationId id : part) {
       for (const OperationId neighbour : NeighboursOf(network, id)) {
@@ -137,7 +137,7 @@ absl::StatusOr<Network> CutPart(const Network& network,
       if (output == kNoValue) continue;
       const auto& uses = network.value(output).uses;
       const bool leaves =
-          uses.empty() || std::any_of(uses.begin(), uses.end(), [&](Use use) {
+          uses.empty() || std::ranges::any_of(uses, [&](Use use) {
             return part.count(use.user) == 0;
           });
       if (leaves) to.push_back(output);
@@ -217,7 +217,7 @@ class Mutant {
   absl::Status ShowAlso(ValueId output) {
     std::vector<ValueId> outputs(network_.outputs().begin(),
                                  network_.outputs().end());
-    if (std::find(outputs.begin(), outputs.end(), output) != outputs.end()) {
+    if (std::ranges::find(outputs, output) != outputs.end()) {
       return absl::OkStatus();
     }
     outputs.push_back(output);
@@ -324,7 +324,7 @@ class Mutant {
     for (const ValueId id : inputs) {
       const auto outputs = network_.outputs();
       if (network_.value(id).uses.empty() &&
-          std::find(outputs.begin(), outputs.end(), id) == outputs.end()) {
+          std::ranges::find(outputs, id) == outputs.end()) {
         NODEWISE_RETURN_IF_ERROR(network_.RemoveInput(id));
       }
     }

@@ -34,9 +34,8 @@ class Series {
   Made Op(std::string_view kind, const std::vector<NamedAttr>& attributes,
           std::vector<ValueId> inputs) {
     const auto& rows = builder_.options().rows;
-    if (std::none_of(rows.begin(), rows.end(), [&](const OperatorDef* row) {
-          return row->name == kind;
-        })) {
+    if (std::ranges::none_of(
+            rows, [&](const OperatorDef* row) { return row->name == kind; })) {
       return absl::NotFoundError("not to be tested");
     }
     NODEWISE_ASSIGN_OR_RETURN(

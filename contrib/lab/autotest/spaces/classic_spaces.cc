@@ -28,8 +28,7 @@ Numbers DrawQuarters(ConfigurationDraw& draw, int64_t count, int64_t least = -8,
 }
 
 NDArray TensorLike(DLDataType dtype, const Numbers& numbers) {
-  auto tensor =
-      NDArray::Empty({static_cast<int64_t>(numbers.size())}, dtype, kCpu);
+  auto tensor = NDArray::Empty({std::ssize(numbers)}, dtype, kCpu);
   if (!tensor.ok()) return {};
   const std::vector<double> wide(numbers.begin(), numbers.end());
   StoreDoubles(wide.data(), 0, CountOf(*tensor), *tensor);

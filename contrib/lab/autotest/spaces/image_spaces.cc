@@ -32,8 +32,7 @@ void DrawScaled(ConfigurationDraw& draw) {
     scales.push_back(only_grows && scale < 1 ? 2 * scale + 1 : scale);
   }
   draw.Input(draw.Float(), shape, is_linear ? kFiniteDomain : InputDomain());
-  draw.Numbers(kFloat32, {static_cast<int64_t>(scales.size())}, scales,
-               !draw.Often(15));
+  draw.Numbers(kFloat32, {std::ssize(scales)}, scales, !draw.Often(15));
 }
 
 std::string DrawCoordinates(ConfigurationDraw& draw) {
@@ -80,8 +79,8 @@ void DrawResize11(ConfigurationDraw& draw) {
     axes = draw.SignedAxes(shape.size());
     draw.Attr("axes", axes);
   }
-  const auto rank = static_cast<int64_t>(shape.size());
-  const auto count = static_cast<int64_t>(axes.size());
+  const auto rank = std::ssize(shape);
+  const auto count = std::ssize(axes);
   const bool has_sizes = draw.Often(40);
   if (has_sizes && draw.opset() >= 18) {
     draw.MaybeWord("keep_aspect_ratio_policy",

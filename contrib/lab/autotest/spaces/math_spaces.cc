@@ -17,7 +17,7 @@ constexpr int64_t kMostSignal = 33;
 // The last side holds the parts of a number: one if it is real, two if not.
 void DrawDft(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 3, false);
-  const auto rank = static_cast<int64_t>(shape.size()) + 1;
+  const auto rank = std::ssize(shape) + 1;
   const bool is_inverse = draw.Often(30);
   const bool is_onesided = draw.Often(30);
   if (is_inverse || draw.Often(20)) draw.Attr("inverse", is_inverse ? 1 : 0);
@@ -130,7 +130,7 @@ void DrawNgrams(ConfigurationDraw& draw) {
   Ints begins;
   int64_t ngrams = 0;
   for (int64_t length = 1; length <= 3; ++length) {
-    begins.push_back(static_cast<int64_t>(pool.size()));
+    begins.push_back(std::ssize(pool));
     const int64_t most = length == 1 ? kWords : 2 * kWords;
     const int64_t count = draw.Between(length == 1 ? 1 : 0, 3);
     ngrams += count;
@@ -163,11 +163,9 @@ void DrawNgrams(ConfigurationDraw& draw) {
 }
 
 NDArray TensorOf(DLDataType dtype, const std::vector<double>& numbers) {
-  auto tensor =
-      NDArray::Empty({static_cast<int64_t>(numbers.size())}, dtype, kCpu);
+  auto tensor = NDArray::Empty({std::ssize(numbers)}, dtype, kCpu);
   if (!tensor.ok()) return {};
-  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()),
-               *tensor);
+  StoreDoubles(numbers.data(), 0, std::ssize(numbers), *tensor);
   return *std::move(tensor);
 }
 
@@ -183,7 +181,7 @@ int64_t AddTree(ConfigurationDraw& draw, int64_t depth, int64_t features,
                 int64_t targets, Trees* trees) {
   const Choices::Group group(draw.choices());
   constexpr int64_t kMember = 6;
-  const auto node = static_cast<int64_t>(trees->features.size());
+  const auto node = std::ssize(trees->features);
   const int64_t mode = draw.Between(0, kMember);
   trees->features.push_back(draw.Between(0, features - 1));
   trees->modes.push_back(static_cast<double>(mode));
@@ -209,7 +207,7 @@ int64_t AddTree(ConfigurationDraw& draw, int64_t depth, int64_t features,
       (trees->*ids)[at] = next;
       continue;
     }
-    (trees->*ids)[at] = static_cast<int64_t>(trees->targets.size());
+    (trees->*ids)[at] = std::ssize(trees->targets);
     trees->targets.push_back(draw.Between(0, targets - 1));
     trees->weights.push_back(static_cast<double>(draw.Between(0, 16) - 8) / 4);
   }

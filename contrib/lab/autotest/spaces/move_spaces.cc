@@ -23,8 +23,7 @@ void DrawTranspose(ConfigurationDraw& draw) {
 // Joins and parts neighbouring sides.
 void DrawReshape(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(0, 5);
-  const bool has_empty =
-      std::find(shape.begin(), shape.end(), 0) != shape.end();
+  const bool has_empty = std::ranges::find(shape, 0) != shape.end();
   const bool takes_zeros = draw.opset() >= 14 && draw.Often(20);
   Ints target;
   int64_t joined = 1;
@@ -58,7 +57,7 @@ void DrawConcat(ConfigurationDraw& draw) {
                                           : draw.Axis(shape.size());
   const DLDataType dtype = draw.Any();
   draw.Attr("axis", axis);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   for (int64_t i = draw.Between(1, 4); i > 0; --i) {
     const Choices::Group group(draw.choices());
     shape[static_cast<size_t>((axis + rank) % rank)] = draw.Side(17, true);
@@ -87,7 +86,7 @@ void DrawSlice(ConfigurationDraw& draw) {
   Ints steps;
   for (const int64_t axis : axes) {
     const Choices::Group group(draw.choices());
-    const auto rank = static_cast<int64_t>(shape.size());
+    const auto rank = std::ssize(shape);
     const int64_t side = shape[static_cast<size_t>((axis + rank) % rank)];
     steps.push_back(has_steps ? draw.One<int64_t>({1, 1, 2, 3, -1, -2, 7}) : 1);
     starts.push_back(DrawPlace(draw, side));
@@ -110,7 +109,7 @@ void DrawSlice(ConfigurationDraw& draw) {
 // The lengths were an attribute below opset 13; from 18 on their number is one.
 void DrawSplit(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 4);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   int64_t axis = 0;
   if (draw.Often(75)) {
     axis = draw.opset() >= 11 ? draw.SignedAxis(shape.size())
@@ -139,7 +138,7 @@ void DrawSplit(ConfigurationDraw& draw) {
 // Pads and the value were attributes below opset 11; axes came with 18.
 void DrawPad(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   std::vector<std::string> modes = {"constant", "reflect", "edge"};
   if (draw.opset() >= 19) modes.emplace_back("wrap");
   const std::string mode = draw.One(modes);
@@ -191,7 +190,7 @@ void DrawSqueeze(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 5);
   const bool has_axes = draw.Often(70);
   const Ints axes = draw.SignedAxes(shape.size(), false);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   for (const int64_t axis : axes) {
     shape[static_cast<size_t>((axis + rank) % rank)] = 1;
   }
@@ -210,7 +209,7 @@ void DrawUnsqueeze(ConfigurationDraw& draw) {
 
 void DrawFlatten(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 5);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   if (draw.Often(75)) {
     const bool is_negative = draw.opset() >= 11 && draw.Often(30);
     draw.Attr("axis",
@@ -335,7 +334,7 @@ void DrawGatherElements(ConfigurationDraw& draw) {
 
 void DrawGatherNd(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   int64_t batch = 0;
   if (draw.opset() >= 12 && draw.Often()) {
     batch = draw.Between(0, rank - 1);
@@ -398,7 +397,7 @@ void DrawScatterElements(ConfigurationDraw& draw) {
 
 void DrawScatterNd(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   const int64_t depth = draw.Between(1, rank);
   const Ints outer(shape.begin(), shape.begin() + depth);
   const int64_t count = ProductOf(outer, 0);
@@ -417,7 +416,7 @@ void DrawScatterNd(ConfigurationDraw& draw) {
           static_cast<double>(is_negative ? place - side : place));
     }
   }
-  const auto updated = static_cast<int64_t>(chosen.size());
+  const auto updated = std::ssize(chosen);
   Ints updates = {updated};
   updates.insert(updates.end(), shape.begin() + depth, shape.end());
   draw.Input(dtype, shape, DomainOf(reduction));
@@ -427,7 +426,7 @@ void DrawScatterNd(ConfigurationDraw& draw) {
 
 void DrawTensorScatter(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(3, 4, false);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   int64_t axis = rank - 2;
   if (draw.Often()) {
     axis = draw.Between(1, rank - 1);
@@ -470,16 +469,14 @@ void DrawCompress(ConfigurationDraw& draw) {
     const int64_t axis = draw.Axis(shape.size());
     most = shape[static_cast<size_t>(axis)];
     const bool is_negative = draw.opset() >= 11 && draw.Often(30);
-    draw.Attr("axis",
-              is_negative ? axis - static_cast<int64_t>(shape.size()) : axis);
+    draw.Attr("axis", is_negative ? axis - std::ssize(shape) : axis);
   }
   std::vector<double> chosen;
   for (int64_t i = draw.Between(1, std::min<int64_t>(most, 20)); i > 0; --i) {
     chosen.push_back(draw.Often() ? 1 : 0);
   }
   draw.Input(draw.Any(), shape);
-  draw.Numbers(kBool, {static_cast<int64_t>(chosen.size())}, chosen,
-               draw.Often());
+  draw.Numbers(kBool, {std::ssize(chosen)}, chosen, draw.Often());
 }
 
 void DrawReverseSequence(ConfigurationDraw& draw) {

@@ -143,8 +143,8 @@ bool HasSpace(const OperatorDef& def) {
   if (def.evaluate == nullptr || def.domain.starts_with("nodewise")) {
     return false;
   }
-  if (std::any_of(def.fields.begin(), def.fields.end(),
-                  [](const AttrField& field) { return field.is_graph; })) {
+  if (std::ranges::any_of(
+          def.fields, [](const AttrField& field) { return field.is_graph; })) {
     return false;
   }
   const OpAttrs defaults = OpAttrs::Defaults(def);
@@ -184,7 +184,7 @@ std::vector<std::string_view> OperatorsWithSpaces() {
   for (const auto family : kFamilies) {
     for (const OperatorSpace& space : family()) names.push_back(space.name);
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

@@ -29,7 +29,7 @@ void DrawAtAxis(ConfigurationDraw& draw) {
   const Ints x = draw.Sides(0, 4);
   Ints y = x;
   if (draw.Often(70)) {
-    const auto rank = static_cast<int64_t>(x.size());
+    const auto rank = std::ssize(x);
     const int64_t first = draw.Between(0, rank);
     const int64_t last = draw.Often() ? draw.Between(first, rank) : rank;
     y = Ints(x.begin() + first, x.begin() + last);

@@ -104,7 +104,7 @@ InputDomain CodesOf(DLDataType dtype) {
 
 // One scale for all, one for each place along an axis, or one for each block.
 Ints DrawScaleShape(ConfigurationDraw& draw, const Ints& shape) {
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   const int64_t kind =
       draw.opset() < kAxesSince
           ? 0

@@ -51,7 +51,7 @@ void DrawSoftmax(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
   if (draw.Often(75)) {
     const bool is_last = draw.def().since < 13 && draw.Often(10);
-    draw.Attr("axis", is_last              ? static_cast<int64_t>(shape.size())
+    draw.Attr("axis", is_last              ? std::ssize(shape)
                       : draw.opset() >= 11 ? draw.SignedAxis(shape.size())
                                            : draw.Axis(shape.size()));
   }
@@ -61,7 +61,7 @@ void DrawSoftmax(ConfigurationDraw& draw) {
 
 void DrawTopK(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   int64_t axis = rank - 1;
   if (draw.Often(80)) {
     axis = draw.opset() >= 11 ? draw.SignedAxis(shape.size())
@@ -170,7 +170,7 @@ void DrawGroupNorm(ConfigurationDraw& draw) {
 
 void DrawLayerNorm(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const auto rank = static_cast<int64_t>(shape.size());
+  const auto rank = std::ssize(shape);
   const DLDataType dtype = draw.Float();
   int64_t axis = -1;
   if (draw.Often(70)) {

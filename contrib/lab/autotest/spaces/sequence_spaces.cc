@@ -45,7 +45,7 @@ void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
   draw.Attr("activations", names);
   // What these two take for alpha and beta otherwise is not said.
   const bool needs_all =
-      std::any_of(names.begin(), names.end(), [](const std::string& name) {
+      std::ranges::any_of(names, [](const std::string& name) {
         return name == "Affine" || name == "ScaledTanh";
       });
   if (needs_all) {
