@@ -10,6 +10,9 @@
 
 namespace nodewise {
 
+// Replaying a sequence that was changed has to give some case for any sequence:
+// so a number that is too large becomes the largest that is allowed, and
+// numbers that are missing at the end are 0, the simplest.
 uint64_t Choices::UpTo(uint64_t most) {
   if (made_.size() >= kMost) {
     is_exhausted_ = true;
@@ -65,7 +68,9 @@ FloatLimits LimitsOf(DLDataType dtype) {
           std::numeric_limits<float>::denorm_min()};
 }
 
-// Draws numbers of one kind.
+// Draws numbers of one kind. Two sources of randomness are enough for a tensor
+// of any size: `random_` for numbers of 53 bits, and `few_` for small ones,
+// which takes several from 64 bits.
 class NumberDraw {
  public:
   NumberDraw(DLDataType dtype, const InputDomain& domain, ContentKind kind,
@@ -75,15 +80,15 @@ class NumberDraw {
         kind_(kind),
         special_(special),
         random_(seed),
-        few_(RandomSource(seed, "few")) {
-    is_whole_ = domain.is_whole || !IsFloat(dtype);
+        few_(RandomSource(seed, "few")),
+        is_whole_(domain.is_whole || !IsFloat(dtype)) {
+    // A domain below zero altogether leaves zero.
     if (IsUnsigned(dtype) || IsBool(dtype)) {
       domain_.least = std::max(domain_.least, 0.0);
       domain_.most = std::max(domain_.most, domain_.least);
     }
-    const bool is_nan = special == SpecialKind::kNans;
-    if (!domain_.may_be_special || !IsFloat(dtype) ||
-        (is_nan && !domain.may_be_nan)) {
+    if (!domain.may_be_special || !IsFloat(dtype) ||
+        (special == SpecialKind::kNans && !domain.may_be_nan)) {
       special_ = SpecialKind::kNone;
     }
     first_ = std::ceil(domain_.least);
@@ -120,6 +125,7 @@ class NumberDraw {
         return Each(count, numbers, [this] { return Counting(); });
       case ContentKind::kWhole:
         return Each(count, numbers, [this] { return Whole(); });
+      // One in eight is not zero, on average, as gaps again.
       case ContentKind::kSparse:
         std::fill(numbers, numbers + count, Nearest(0));
         for (int64_t i = few_.Below(8); i < count; i += 1 + few_.Below(15)) {
@@ -196,7 +202,7 @@ class NumberDraw {
   SpecialKind special_;
   RandomSource random_;
   SmallNumbers few_;
-  bool is_whole_ = false;
+  const bool is_whole_;
   double first_ = 0;   // The least whole number.
   double places_ = 1;  // How many whole numbers there are.
   double counted_ = 0;
@@ -207,6 +213,24 @@ class NumberDraw {
 
 }  // namespace
 
+absl::StatusOr<NDArray> TensorOfDoubles(DLDataType dtype,
+                                        absl::Span<const int64_t> shape,
+                                        absl::Span<const double> numbers) {
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, NDArray::Empty(shape, dtype, kCpu));
+  StoreDoubles(numbers.data(), 0, std::ssize(numbers), tensor);
+  return tensor;
+}
+
+absl::StatusOr<NDArray> TensorOfInts(absl::Span<const int64_t> shape,
+                                     absl::Span<const int64_t> numbers) {
+  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
+                            NDArray::Empty(shape, kInt64, kCpu));
+  std::ranges::copy(numbers, tensor.As<int64_t>());
+  return tensor;
+}
+
+// Numbers are made and stored a block at a time, so that a large tensor needs
+// no second one of doubles.
 absl::StatusOr<NDArray> DrawTensor(DLDataType dtype,
                                    absl::Span<const int64_t> shape,
                                    const InputDomain& domain, Choices* choices,

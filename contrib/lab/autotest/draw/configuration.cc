@@ -111,12 +111,12 @@ std::string ToString(const Configuration& configuration) {
 
 namespace {
 
-constexpr DLDataType kFloats[] = {kFloat32, kFloat16, kFloat64, kBfloat16};
-constexpr DLDataType kIntegers[] = {kInt64, kInt32,  kInt8,   kUint8,
-                                    kInt16, kUint16, kUint32, kUint64};
+// Floats first; in all lists the first type is the simplest, and those that
+// fewer kernels have come later.
 constexpr DLDataType kNumbers[] = {kFloat32, kFloat16, kFloat64, kBfloat16,
                                    kInt64,   kInt32,   kInt8,    kUint8,
                                    kInt16,   kUint16,  kUint32,  kUint64};
+constexpr size_t kFloatTypes = 4;
 constexpr DLDataType kAll[] = {kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,
                                kInt32,   kInt8,    kUint8,   kBool,     kInt16,
                                kUint16,  kUint32,  kUint64};
@@ -124,27 +124,26 @@ constexpr int kGivenPercent = 15;  // Per cent of shapes that only a run tells.
 // Sides beside the small ones: around the widths of vectors and tiles.
 constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16, 17,
                                   31, 32, 33, 63, 64, 65};
-constexpr uint64_t kSmallSides = 4;
+constexpr uint64_t kSmallSides = 4;  // From 1 on.
 // How often what is drawn is as what is there already.
 constexpr int kPreferredTypes = 85;
 constexpr int kPreferredShapes = 75;
 constexpr int kPreferredSides = 50;
 
-int NewestOf(const OperatorDef& def) {
-  return def.domain.empty() ? std::min(kNewestOpset, def.until - 1) : def.since;
+// Any version in which the row holds, the newest being the simplest. The rows
+// of other domains are drawn at the version that brought them.
+int DrawOpset(const OperatorDef& def, Choices* choices) {
+  const int last =
+      def.domain.empty() ? std::min(kNewestOpset, def.until - 1) : def.since;
+  const int newest = std::max(last, def.since);
+  return newest - static_cast<int>(
+                      choices->UpTo(static_cast<uint64_t>(newest - def.since)));
 }
 
 }  // namespace
 
 ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, Choices* choices)
-    : choices_(choices) {
-  configuration_.def = &def;
-  const int newest = std::max(NewestOf(def), def.since);
-  configuration_.opset =
-      newest - static_cast<int>(
-                   choices->UpTo(static_cast<uint64_t>(newest - def.since)));
-  configuration_.outputs.assign(def.min_outputs(), true);
-}
+    : ConfigurationDraw(def, DrawOpset(def, choices), choices) {}
 
 ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, int opset,
                                      Choices* choices)
@@ -185,8 +184,12 @@ DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
   return types[choices_->UpTo(types.size() - 1)];
 }
 
-DLDataType ConfigurationDraw::Float() { return Type(kFloats); }
-DLDataType ConfigurationDraw::Integer() { return Type(kIntegers); }
+DLDataType ConfigurationDraw::Float() {
+  return Type(absl::MakeConstSpan(kNumbers).first(kFloatTypes));
+}
+DLDataType ConfigurationDraw::Integer() {
+  return Type(absl::MakeConstSpan(kNumbers).subspan(kFloatTypes));
+}
 DLDataType ConfigurationDraw::Number() { return Type(kNumbers); }
 DLDataType ConfigurationDraw::Any() { return Type(kAll); }
 
@@ -260,6 +263,10 @@ int64_t ConfigurationDraw::SignedAxis(size_t rank) {
   const int64_t axis = Axis(rank);
   const auto count = std::max<int64_t>(static_cast<int64_t>(rank), 1);
   return Often(30) ? axis - count : axis;
+}
+
+int64_t ConfigurationDraw::AxisOfOpset(size_t rank) {
+  return opset() >= 11 ? SignedAxis(rank) : Axis(rank);
 }
 
 std::vector<int64_t> ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
@@ -339,6 +346,18 @@ void ConfigurationDraw::Weight(DLDataType dtype, std::vector<int64_t> shape,
   }
 }
 
+void ConfigurationDraw::InputIf(bool is_given, DLDataType dtype,
+                                std::vector<int64_t> shape,
+                                InputDomain domain) {
+  is_given ? Input(dtype, std::move(shape), domain) : NoInput();
+}
+
+void ConfigurationDraw::WeightIf(bool is_given, DLDataType dtype,
+                                 std::vector<int64_t> shape,
+                                 InputDomain domain) {
+  is_given ? Weight(dtype, std::move(shape), domain) : NoInput();
+}
+
 void ConfigurationDraw::Fixed(NDArray contents, bool is_constant) {
   const auto shape = contents.shape();
   configuration_.inputs.push_back({true,
@@ -353,30 +372,24 @@ void ConfigurationDraw::Numbers(DLDataType dtype,
                                 const std::vector<int64_t>& shape,
                                 const std::vector<double>& numbers,
                                 bool is_constant) {
-  auto tensor = NDArray::Empty(shape, dtype, kCpu);
+  auto tensor = TensorOfDoubles(dtype, shape, numbers);
+  status_.Update(tensor.status());
+  if (tensor.ok()) Fixed(*std::move(tensor), is_constant || IsAttribute());
+}
+
+void ConfigurationDraw::AddInts(absl::Span<const int64_t> shape,
+                                absl::Span<const int64_t> numbers) {
+  auto tensor = TensorOfInts(shape, numbers);
   status_.Update(tensor.status());
   if (!tensor.ok()) return;
-  StoreDoubles(numbers.data(), 0, std::ssize(numbers), *tensor);
-  Fixed(*std::move(tensor), is_constant || IsAttribute());
+  Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
 }
 
 void ConfigurationDraw::Ints(const std::vector<int64_t>& numbers) {
-  const int64_t shape[] = {std::ssize(numbers)};
-  auto tensor = NDArray::Empty(shape, kInt64, kCpu);
-  status_.Update(tensor.status());
-  if (!tensor.ok()) return;
-  // Not by way of doubles, which cannot hold the largest integers.
-  std::ranges::copy(numbers, tensor->As<int64_t>());
-  Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
+  AddInts({std::ssize(numbers)}, numbers);
 }
 
-void ConfigurationDraw::Int(int64_t number) {
-  auto tensor = NDArray::Empty({}, kInt64, kCpu);
-  status_.Update(tensor.status());
-  if (!tensor.ok()) return;
-  *tensor->As<int64_t>() = number;
-  Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
-}
+void ConfigurationDraw::Int(int64_t number) { AddInts({}, {number}); }
 
 bool ConfigurationDraw::IsAttribute() const {
   return std::any_of(def().moved.begin(), def().moved.end(),
@@ -392,6 +405,16 @@ void ConfigurationDraw::NoInput() {
 
 void ConfigurationDraw::Attr(std::string name, AttrValue value) {
   configuration_.attributes.push_back({std::move(name), std::move(value)});
+}
+
+void ConfigurationDraw::AttrUnless(std::string name, int64_t value,
+                                   int64_t usual, int percent) {
+  if (value != usual || Often(percent)) Attr(std::move(name), value);
+}
+
+void ConfigurationDraw::AttrUnless(std::string name, std::string value,
+                                   std::string_view usual, int percent) {
+  if (value != usual || Often(percent)) Attr(std::move(name), value);
 }
 
 void ConfigurationDraw::TypeAttr(std::string name, DLDataType dtype) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,14 +13,13 @@ namespace nodewise {
 
 namespace {
 
-using Ints = std::vector<int64_t>;
-using Numbers = std::vector<float>;
+using Floats = std::vector<float>;
 
 // Quarters, so that sums of a few are exact.
-Numbers DrawQuarters(ConfigurationDraw& draw, int64_t count, int64_t least = -8,
-                     int64_t most = 8) {
+Floats DrawQuarters(ConfigurationDraw& draw, int64_t count, int64_t least = -8,
+                    int64_t most = 8) {
   const Choices::Group group(draw.choices());
-  Numbers numbers;
+  Floats numbers;
   for (int64_t i = 0; i < count; ++i) {
     numbers.push_back(
         static_cast<float>(draw.Between(0, most - least) + least) / 4);
@@ -27,36 +27,38 @@ Numbers DrawQuarters(ConfigurationDraw& draw, int64_t count, int64_t least = -8,
   return numbers;
 }
 
-NDArray TensorLike(DLDataType dtype, const Numbers& numbers) {
-  auto tensor = NDArray::Empty({std::ssize(numbers)}, dtype, kCpu);
-  if (!tensor.ok()) return {};
-  const std::vector<double> wide(numbers.begin(), numbers.end());
-  StoreDoubles(wide.data(), 0, CountOf(*tensor), *tensor);
-  return *std::move(tensor);
+NDArray TensorLike(DLDataType dtype, const Floats& numbers) {
+  return AttrTensor(dtype, {std::ssize(numbers)},
+                    {numbers.begin(), numbers.end()});
 }
 
+// The types of features that all these operators take.
 DLDataType DrawClassic(ConfigurationDraw& draw) {
   return draw.One({kFloat32, kFloat64, kInt32, kInt64});
 }
+
 // Rows of so many features, or one row alone.
 Ints DrawRows(ConfigurationDraw& draw, int64_t features) {
   const int64_t rows = draw.Side(9);
   return draw.Often(20) ? Ints{features} : Ints{rows, features};
 }
+
 void DrawTransform(ConfigurationDraw& draw) {
   draw.MaybeWord("post_transform",
                  {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"});
 }
-// Different labels.
+
+// Different labels, some of them negative, in no order.
 Ints DrawLabels(ConfigurationDraw& draw, int64_t count) {
   Ints labels = draw.Distinct(50, count);
   for (int64_t& label : labels) label -= 9;
   return labels;
 }
 
-// A list in one of the forms that this version has.
+// A list in one of the forms that this version has: int64 and float32 have an
+// attribute of their own, and from version 4 on all types go as a tensor.
 void DrawLabelList(ConfigurationDraw& draw, const std::string& name,
-                   DLDataType dtype, const Numbers& numbers) {
+                   DLDataType dtype, const Floats& numbers) {
   const bool is_list = dtype == kInt64 || dtype == kFloat32;
   if (!is_list || (draw.def().since >= 4 && draw.Often(30))) {
     draw.Attr(name + "_tensor", TensorLike(dtype, numbers));
@@ -67,6 +69,8 @@ void DrawLabelList(ConfigurationDraw& draw, const std::string& name,
   }
 }
 
+// Keys are different, and the input has some that are not among them: these get
+// the default, of which there is one for each type.
 void DrawLabelEncoder(ConfigurationDraw& draw) {
   const auto draw_type = [&draw] {
     return draw.def().since < 4 || draw.Often()
@@ -76,12 +80,13 @@ void DrawLabelEncoder(ConfigurationDraw& draw) {
   const DLDataType key = draw_type();
   const DLDataType value = draw_type();
   const int64_t count = draw.Between(1, 6);
-  Numbers keys;
+  Floats keys;
   for (const int64_t number : draw.Distinct(8, count)) {
     keys.push_back(static_cast<float>(number - 3));
   }
   DrawLabelList(draw, "keys", key, keys);
-  Numbers values = DrawQuarters(draw, count);
+  // Quarters of integers would be cut to the same few numbers.
+  Floats values = DrawQuarters(draw, count);
   if (!IsFloat(value)) {
     for (float& each : values) each *= 4;
   }
@@ -95,15 +100,18 @@ void DrawLabelEncoder(ConfigurationDraw& draw) {
   draw.Input(key, draw.Sides(0, 3), InputDomain::Whole(-3, 5));
 }
 
+// With zeros, a category that is not listed is a row of zeros; without, it is
+// an error, and must not come.
 void DrawOneHotEncoder(ConfigurationDraw& draw) {
   const int64_t count = draw.Between(1, 6);
   const bool may_miss = draw.Often(70);
   draw.Attr("cats_int64s", draw.Distinct(may_miss ? 8 : count, count));
-  if (!may_miss || draw.Often()) draw.Attr("zeros", may_miss ? 1 : 0);
+  draw.AttrUnless("zeros", may_miss, 1);
   draw.Input(DrawClassic(draw), draw.Sides(0, 2),
              may_miss ? InputDomain() : InputDomain::Whole(0, count - 1));
 }
 
+// Each input is cut to its width, or filled up with zeros.
 void DrawFeatureVectorizer(ConfigurationDraw& draw) {
   const DLDataType dtype = DrawClassic(draw);
   const bool is_one_row = draw.Often(20);
@@ -119,6 +127,7 @@ void DrawFeatureVectorizer(ConfigurationDraw& draw) {
   if (draw.Often(70)) draw.Attr("inputdimensions", widths);
 }
 
+// One score alone decides between two classes; then there are two labels.
 void DrawLinearClassifier(ConfigurationDraw& draw) {
   const int64_t features = draw.Side(9);
   const int64_t scores = draw.Between(1, 4);
@@ -136,15 +145,17 @@ void DrawLinearClassifier(ConfigurationDraw& draw) {
   draw.Outputs(2);
 }
 
+// The numbers are gamma, the constant and the degree.
 void DrawKernel(ConfigurationDraw& draw) {
   draw.MaybeWord("kernel_type", {"LINEAR", "POLY", "RBF", "SIGMOID"});
   if (draw.Often(70)) {
-    draw.Attr("kernel_params", Numbers{draw.One<float>({0.25F, 0.125F}),
-                                       draw.One<float>({0, 0.5F, -1}),
-                                       draw.One<float>({1, 2, 3})});
+    draw.Attr("kernel_params", Floats{draw.One<float>({0.25F, 0.125F}),
+                                      draw.One<float>({0, 0.5F, -1}),
+                                      draw.One<float>({1, 2, 3})});
   }
 }
 
+// Without support vectors the coefficients are those of the features.
 void DrawSvmRegressor(ConfigurationDraw& draw) {
   const int64_t features = draw.Side(9);
   const int64_t vectors = draw.Between(0, 4);
@@ -162,6 +173,9 @@ void DrawSvmRegressor(ConfigurationDraw& draw) {
              InputDomain::Within(-4, 4));
 }
 
+// Linear, with coefficients by class and feature, or of vectors that belong to
+// classes, and vote between each two of these. Probabilities take two numbers
+// for each pair.
 void DrawSvmClassifier(ConfigurationDraw& draw) {
   const int64_t features = draw.Side(9);
   const int64_t classes = draw.Between(2, 4);
@@ -174,12 +188,10 @@ void DrawSvmClassifier(ConfigurationDraw& draw) {
     draw.Attr("coefficients",
               DrawQuarters(draw, classes * features, draw.Often() ? 0 : -8));
   } else {
-    Ints counts;
-    int64_t vectors = 0;
-    for (int64_t i = 0; i < classes; ++i) {
-      counts.push_back(draw.Between(1, 3));
-      vectors += counts.back();
-    }
+    Ints counts(static_cast<size_t>(classes));
+    for (int64_t& each : counts) each = draw.Between(1, 3);
+    const int64_t vectors =
+        std::accumulate(counts.begin(), counts.end(), int64_t{0});
     draw.Attr("vectors_per_class", counts);
     draw.Attr("support_vectors", DrawQuarters(draw, vectors * features));
     draw.Attr("coefficients", DrawQuarters(draw, (classes - 1) * vectors));
@@ -194,7 +206,8 @@ void DrawSvmClassifier(ConfigurationDraw& draw) {
 }
 
 // Trees as lists of nodes, each with a vote at every leaf for each target of
-// some.
+// some. A list has one element for each node or vote of all trees, in the order
+// in which they are drawn: a node, then all below its true branch.
 class TreeListDraw {
  public:
   TreeListDraw(ConfigurationDraw& draw, int64_t features, int64_t targets)
@@ -214,7 +227,7 @@ class TreeListDraw {
     if (draw_.Often()) {
       draw_.Attr("nodes_missing_value_tracks_true", missing_);
     }
-    if (draw_.Often(20)) AddNumbers("nodes_hitrates", Numbers(ids_.size(), 1));
+    if (draw_.Often(20)) AddNumbers("nodes_hitrates", Floats(ids_.size(), 1));
     AddNumbers("nodes_values", splits_);
     draw_.Attr(votes + "_treeids", vote_trees_);
     draw_.Attr(votes + "_nodeids", vote_nodes_);
@@ -222,7 +235,7 @@ class TreeListDraw {
     AddNumbers(votes + "_weights", weights_);
   }
   // As a list, or as a tensor in versions that have them.
-  void AddNumbers(const std::string& name, const Numbers& numbers) {
+  void AddNumbers(const std::string& name, const Floats& numbers) {
     if (draw_.def().since < 3 || draw_.Often(70)) {
       draw_.Attr(name, numbers);
     } else {
@@ -243,6 +256,7 @@ class TreeListDraw {
     missing_.push_back(draw_.Between(0, 1));
     true_ids_.push_back(0);
     false_ids_.push_back(0);
+    // Leaves have a feature and a split, too, which are not looked at.
     if (depth == 0 || draw_.Often(20)) {
       modes_.emplace_back("LEAF");
       AddVotes(id);
@@ -274,7 +288,7 @@ class TreeListDraw {
   Ints trees_, ids_, feature_ids_, true_ids_, false_ids_, missing_;
   Ints vote_trees_, vote_nodes_, vote_targets_;
   std::vector<std::string> modes_;
-  Numbers splits_, weights_;
+  Floats splits_, weights_;
 };
 
 void DrawTreeRegressor(ConfigurationDraw& draw) {

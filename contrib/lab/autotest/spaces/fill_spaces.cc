@@ -1,4 +1,6 @@
-#include <algorithm>
+// Operators that make tensors of little or nothing: constants, counting
+// numbers, windows of signals, random numbers.
+
 #include <string>
 #include <vector>
 
@@ -8,17 +10,18 @@
 namespace nodewise {
 namespace {
 
-using Ints = std::vector<int64_t>;
+// Sizes and limits are constants most of the time, since few candidates take
+// shapes that only a run tells.
+bool IsConstantMostly(ConfigurationDraw& draw) { return !draw.Often(15); }
 
 // Draws a tensor for an attribute; undefined if there is no memory for it.
 NDArray DrawAttrTensor(ConfigurationDraw& draw, DLDataType dtype,
                        const Ints& shape) {
-  auto drawn = DrawTensor(dtype, shape, {}, draw.choices());
-  return drawn.ok() ? *std::move(drawn) : NDArray();
+  return DrawTensor(dtype, shape, {}, draw.choices()).value_or(NDArray());
 }
 
 // One of several attributes is the value; those that are not tensors came with
-// opset 12.
+// opset 12. Words are left out: no kernel calculates with them.
 void DrawConstant(ConfigurationDraw& draw) {
   const int64_t kind = draw.opset() >= 12 ? draw.Between(0, 4) : 0;
   switch (kind) {
@@ -44,7 +47,9 @@ void DrawConstantOfShape(ConfigurationDraw& draw) {
   draw.Ints(draw.Sides(0, 4));
 }
 
-// Float steps are such that they add up exactly in any type.
+// Float steps are such that they add up exactly in any type. The limit is the
+// number behind the last one, or for floats half a unit before it now and then:
+// how many numbers there are is a division that has to be rounded up.
 void DrawRange(ConfigurationDraw& draw) {
   const DLDataType dtype =
       draw.Type({kFloat32, kInt64, kInt32, kFloat64, kInt16});
@@ -52,13 +57,13 @@ void DrawRange(ConfigurationDraw& draw) {
   const double start = unit * static_cast<double>(draw.Between(-5, 5));
   const double step =
       unit * static_cast<double>(draw.One<int64_t>({1, 2, 3, -1, -2, -7}));
-  const double count = static_cast<double>(draw.Side(40, true));
+  const auto count = static_cast<double>(draw.Side(40, true));
   const double more = draw.Often(20) ? unit * (step < 0 ? 1 : -1) / 2 : 0;
   const double limit = start + step * count + (IsFloat(dtype) ? more : 0);
   if (draw.opset() >= 27) draw.MaybeAttr<int64_t>("stash_type", {1, 11});
-  const bool is_constant = !draw.Often(15);
+  const bool is_constant = IsConstantMostly(draw);
   for (const double number : {start, limit, step}) {
-    draw.Numbers(dtype, {}, {number}, is_constant);
+    draw.Scalar(dtype, number, is_constant);
   }
 }
 
@@ -68,6 +73,7 @@ void DrawEyeLike(ConfigurationDraw& draw) {
   draw.Input(draw.Any(), draw.Sides(2, 2));
 }
 
+// Diagonals from -5 to 5 lie beyond most matrices that are drawn, too.
 void DrawTrilu(ConfigurationDraw& draw) {
   draw.Flag("upper");
   draw.Input(draw.Any(), draw.Sides(2, 4));
@@ -78,7 +84,7 @@ void DrawNonZero(ConfigurationDraw& draw) {
   draw.Input(draw.Any(), draw.Sides(1, 4));
 }
 
-// What windows of a size, and types, have in common.
+// All windows of signals have the same attributes and the size as their input.
 void DrawWindowFunction(ConfigurationDraw& draw) {
   const int64_t size = draw.Side(65);
   // The formulas divide by the size without one.
@@ -88,17 +94,19 @@ void DrawWindowFunction(ConfigurationDraw& draw) {
                !draw.Often(15));
 }
 
+// The upper edge is a part of the rate, half of it at most, and the lower one
+// is below all of these.
 void DrawMelWeights(ConfigurationDraw& draw) {
   if (draw.Often()) draw.TypeAttr("output_datatype", draw.Float());
-  const bool is_constant = !draw.Often(15);
+  const bool is_constant = IsConstantMostly(draw);
   const double rate = draw.One({8000.0, 16000.0, 44100.0});
-  const double bins = static_cast<double>(draw.Side(17));
+  const auto bins = static_cast<double>(draw.Side(17));
   const double length = draw.One({64.0, 16.0, 100.0, 256.0});
   for (const double number : {bins, length, rate}) {
-    draw.Numbers(draw.One({kInt64, kInt32}), {}, {number}, is_constant);
+    draw.Scalar(draw.One({kInt64, kInt32}), number, is_constant);
   }
-  draw.Numbers(kFloat32, {}, {draw.One({0.0, 100.0, 440.0})}, is_constant);
-  draw.Numbers(kFloat32, {}, {rate / draw.One({2.0, 3.0, 4.0})}, is_constant);
+  draw.Scalar(kFloat32, draw.One({0.0, 100.0, 440.0}), is_constant);
+  draw.Scalar(kFloat32, rate / draw.One({2.0, 3.0, 4.0}), is_constant);
 }
 
 constexpr OperatorSpace kFillSpaces[] = {
@@ -114,13 +122,8 @@ constexpr OperatorSpace kFillSpaces[] = {
     {"Trilu", &DrawTrilu},
 };
 
-}  // namespace
-
-absl::Span<const OperatorSpace> FillSpaces() { return kFillSpaces; }
-
-namespace {
-
-// What is drawn is left to each implementation; types and shapes are not.
+// Random numbers themselves are left to each implementation; types and shapes
+// are not, and are what a case can be judged by.
 void DrawSeed(ConfigurationDraw& draw) {
   draw.MaybeAttr<float>("seed", {1, 0, 7.5F});
 }
@@ -165,6 +168,7 @@ constexpr OperatorSpace kRandomSpaces[] = {
 
 }  // namespace
 
+absl::Span<const OperatorSpace> FillSpaces() { return kFillSpaces; }
 absl::Span<const OperatorSpace> RandomSpaces() { return kRandomSpaces; }
 
 }  // namespace nodewise

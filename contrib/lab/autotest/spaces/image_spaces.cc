@@ -1,5 +1,8 @@
+// Images made larger or smaller, sampled at places, and parts of them pooled.
+
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -9,8 +12,6 @@
 namespace nodewise {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 // Exact in binary: otherwise roundings decide which element is nearest.
 constexpr std::initializer_list<double> kScales = {1,   2,     1.5, 3,
                                                    0.5, 0.625, 2.5, 0.75};
@@ -18,13 +19,12 @@ constexpr std::initializer_list<double> kScales = {1,   2,     1.5, 3,
 // Neighbours of weight 0 count nothing, or make NaN of an infinity.
 constexpr InputDomain kFiniteDomain = InputDomain::Within(-4, 4);
 
-// Scales of Upsample are 1 or more.
+// Resize below opset 11 and Upsample, which have nothing but a mode and scales.
+// Scales of Upsample are 1 or more: smaller ones are turned into such.
 void DrawScaled(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const bool is_linear = draw.Often();
-  if (is_linear || draw.Often()) {
-    draw.Attr("mode", std::string(is_linear ? "linear" : "nearest"));
-  }
+  draw.AttrUnless("mode", is_linear ? "linear" : "nearest", "nearest");
   const bool only_grows = draw.Is("Upsample");
   std::vector<double> scales;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -35,6 +35,8 @@ void DrawScaled(ConfigurationDraw& draw) {
   draw.Numbers(kFloat32, {std::ssize(scales)}, scales, !draw.Often(15));
 }
 
+// How places of the output are turned into places of the input. The ways came
+// and went with versions.
 std::string DrawCoordinates(ConfigurationDraw& draw) {
   std::vector<std::string> words = {"half_pixel", "pytorch_half_pixel",
                                     "align_corners", "asymmetric",
@@ -42,9 +44,7 @@ std::string DrawCoordinates(ConfigurationDraw& draw) {
   if (draw.opset() < 13) words.emplace_back("tf_half_pixel_for_nn");
   if (draw.opset() >= 19) words.emplace_back("half_pixel_symmetric");
   std::string word = draw.One(words);
-  if (word != "half_pixel" || draw.Often()) {
-    draw.Attr("coordinate_transformation_mode", word);
-  }
+  draw.AttrUnless("coordinate_transformation_mode", word, "half_pixel");
   return word;
 }
 
@@ -52,7 +52,7 @@ std::string DrawCoordinates(ConfigurationDraw& draw) {
 InputDomain DrawInterpolation(ConfigurationDraw& draw) {
   const std::string mode =
       draw.One<std::string>({"nearest", "linear", "cubic"});
-  if (mode != "nearest" || draw.Often()) draw.Attr("mode", mode);
+  draw.AttrUnless("mode", mode, "nearest");
   if (mode == "nearest") {
     draw.MaybeWord("nearest_mode", {"round_prefer_floor", "round_prefer_ceil",
                                     "floor", "ceil"});
@@ -66,21 +66,21 @@ InputDomain DrawInterpolation(ConfigurationDraw& draw) {
   return kFiniteDomain;
 }
 
-// From opset 13 on what is not used is left out; before it is empty.
+// From opset 13 on what is not used is left out; before it is empty. There are
+// either scales or sizes; both are drawn in any case, so that shrinking from
+// one to the other moves no other choice.
 void DrawResize11(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const bool crops = DrawCoordinates(draw) == "tf_crop_and_resize";
   const InputDomain domain = DrawInterpolation(draw);
   if (crops) draw.MaybeAttr<float>("extrapolation_value", {0, 1.5F});
-  Ints axes;
-  for (size_t i = 0; i < shape.size(); ++i)
-    axes.push_back(static_cast<int64_t>(i));
+  Ints axes(shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
   if (draw.opset() >= 18 && draw.Often(30)) {
     axes = draw.SignedAxes(shape.size());
     draw.Attr("axes", axes);
   }
-  const auto rank = std::ssize(shape);
-  const auto count = std::ssize(axes);
+  const int64_t count = std::ssize(axes);
   const bool has_sizes = draw.Often(40);
   if (has_sizes && draw.opset() >= 18) {
     draw.MaybeWord("keep_aspect_ratio_policy",
@@ -91,34 +91,32 @@ void DrawResize11(ConfigurationDraw& draw) {
   std::vector<double> box(2 * axes.size(), 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     const Choices::Group group(draw.choices());
-    const auto side = shape[static_cast<size_t>((axes[i] + rank) % rank)];
+    const int64_t side = shape[PlaceOf(axes[i], shape)];
     scales.push_back(draw.Often(60) ? draw.One(kScales) : 1);
+    // No side may become empty.
     if (std::floor(scales.back() * static_cast<double>(side)) < 1) {
       scales.back() = 1;
     }
     sizes.push_back(draw.Often(60) ? draw.Side(9) : side);
+    // All of the input, or somewhat less or more.
     box[i + axes.size()] = 1;
     if (!crops || !draw.Often()) continue;
     box[i] = draw.One({0.25, 0.0, -0.25});
     box[i + axes.size()] = draw.One({1.0, 0.75, 1.25});
   }
   draw.Input(draw.Float(), shape, domain);
-  const bool writes_empty = draw.opset() < 13;
+  const auto leave_out = [&draw] {
+    draw.opset() < 13 ? draw.Numbers(kFloat32, {0}, {}) : draw.NoInput();
+  };
   if (crops || draw.Often(10)) {
     draw.Numbers(kFloat32, {2 * count}, box);
-  } else if (writes_empty) {
-    draw.Numbers(kFloat32, {0}, {});
   } else {
-    draw.NoInput();
+    leave_out();
   }
   if (!has_sizes) {
     return draw.Numbers(kFloat32, {count}, scales, !draw.Often(15));
   }
-  if (writes_empty) {
-    draw.Numbers(kFloat32, {0}, {});
-  } else {
-    draw.NoInput();
-  }
+  leave_out();
   draw.Ints(sizes);
 }
 
@@ -127,18 +125,16 @@ void DrawResize(ConfigurationDraw& draw) {
   DrawResize11(draw);
 }
 
-// Places lie inside and outside of [-1, 1].
+// Places lie inside and outside of [-1, 1]. A version below 20 has planes
+// alone, and other words for the modes.
 void DrawGridSample(ConfigurationDraw& draw) {
   const bool is_new = draw.def().since >= 20;
   const size_t spatial =
       is_new ? static_cast<size_t>(draw.One<int64_t>({2, 2, 1, 3})) : 2;
   if (is_new) {
     // Only planes have a cubic way in every implementation.
-    if (spatial == 2) {
-      draw.MaybeWord("mode", {"linear", "nearest", "cubic"});
-    } else {
-      draw.MaybeWord("mode", {"linear", "nearest"});
-    }
+    spatial == 2 ? draw.MaybeWord("mode", {"linear", "nearest", "cubic"})
+                 : draw.MaybeWord("mode", {"linear", "nearest"});
   } else {
     draw.MaybeWord("mode", {"bilinear", "nearest", "bicubic"});
   }
@@ -148,6 +144,7 @@ void DrawGridSample(ConfigurationDraw& draw) {
   const int64_t batch = draw.Between(1, 2);
   Ints x = {batch, draw.Between(1, 3)};
   Ints grid = {batch};
+  // Each place of the output weighs neighbours in every channel.
   int64_t room = 128;
   for (size_t s = 0; s < spatial; ++s) {
     x.push_back(draw.Side(room));
@@ -159,18 +156,20 @@ void DrawGridSample(ConfigurationDraw& draw) {
   draw.Input(dtype, grid, InputDomain::Within(-1.5, 1.5));
 }
 
+// Matrices that move places, and the size of the grid of these.
 void DrawAffineGrid(ConfigurationDraw& draw) {
   const int64_t spatial = draw.Often(30) ? 3 : 2;
   draw.Flag("align_corners");
   const int64_t batch = draw.Between(1, 3);
-  draw.Input(draw.Float(), {batch, spatial, spatial + 1},
-             InputDomain::Within(-4, 4));
+  draw.Input(draw.Float(), {batch, spatial, spatial + 1}, kFiniteDomain);
   Ints size = {batch, draw.Between(1, 3)};
   for (int64_t s = 0; s < spatial; ++s) size.push_back(draw.Side(9));
   draw.Ints(size);
 }
 
-// Boxes as corners, in quarters of an element; whole ones if `is_whole`.
+// Boxes as corners, in quarters of an element; whole ones if `is_whole`. They
+// lie inside of the image once they are scaled, and the second corner is not
+// before the first.
 std::vector<double> DrawBox(ConfigurationDraw& draw, const Ints& shape,
                             double scale, bool is_whole) {
   const Choices::Group group(draw.choices());
@@ -187,11 +186,13 @@ std::vector<double> DrawBox(ConfigurationDraw& draw, const Ints& shape,
   return {low[1], low[0], high[1], high[0]};
 }
 
+// MaxRoiPool has the image of a box as its first number, RoiAlign as an input
+// of its own. The scale is a power of two, so that it adds no rounding.
 void DrawRoi(ConfigurationDraw& draw) {
   const bool is_max = draw.Is("MaxRoiPool");
   const Ints shape = {draw.Between(1, 2), draw.Between(1, 3), draw.Side(16),
                       draw.Side(16)};
-  double scale = 1;
+  double scale = 1;  // The attribute's default.
   if (draw.Often()) {
     scale = draw.One({1.0, 0.5, 0.25});
     draw.Attr("spatial_scale", static_cast<float>(scale));
@@ -215,9 +216,8 @@ void DrawRoi(ConfigurationDraw& draw) {
     if (is_max) {
       numbers.push_back(static_cast<double>(draw.Between(0, shape[0] - 1)));
     }
-    for (const double number : DrawBox(draw, shape, scale, is_max)) {
-      numbers.push_back(number);
-    }
+    const std::vector<double> box = DrawBox(draw, shape, scale, is_max);
+    numbers.insert(numbers.end(), box.begin(), box.end());
   }
   draw.Input(dtype, shape, is_max ? InputDomain::WithoutNan() : kFiniteDomain);
   draw.Numbers(dtype, {count, is_max ? 5 : 4}, numbers, draw.Often());

@@ -1,3 +1,5 @@
+// Signals, sums of products that an equation names, squares, n-grams, trees.
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -10,18 +12,20 @@
 namespace nodewise {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
+// Most lengths are not powers of two, and a fast transform takes another way
+// for these.
 constexpr int64_t kMostSignal = 33;
 
-// The last side holds the parts of a number: one if it is real, two if not.
+// The last side holds the parts of a number: one if it is real, two if not. One
+// half of a spectrum is enough for real signals alone, so that a transform that
+// is one-sided reads one part, and its inverse two.
 void DrawDft(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 3, false);
   const auto rank = std::ssize(shape) + 1;
   const bool is_inverse = draw.Often(30);
   const bool is_onesided = draw.Often(30);
-  if (is_inverse || draw.Often(20)) draw.Attr("inverse", is_inverse ? 1 : 0);
-  if (is_onesided || draw.Often(20)) draw.Attr("onesided", is_onesided ? 1 : 0);
+  draw.AttrUnless("inverse", is_inverse, 0, 20);
+  draw.AttrUnless("onesided", is_onesided, 0, 20);
   int64_t parts = draw.Often() ? 2 : 1;
   if (is_onesided) parts = is_inverse ? 2 : 1;
   int64_t axis = draw.Between(0, rank - 2);
@@ -38,38 +42,37 @@ void DrawDft(ConfigurationDraw& draw) {
   draw.Input(draw.Float(), shape, InputDomain::Within(-4, 4));
   const DLDataType of_length = draw.One({kInt64, kInt32});
   if (draw.Often(40)) {
-    const int64_t length = std::max<int64_t>(side + draw.Between(0, 6) - 2, 1);
-    draw.Numbers(of_length, {}, {static_cast<double>(length)});
+    // The signal is cut to the length, or filled up with zeros.
+    draw.Scalar(of_length, std::max<int64_t>(side + draw.Between(0, 6) - 2, 1));
   } else {
     draw.NoInput();
   }
-  if (is_input && !is_usual) {
-    draw.Numbers(kInt64, {}, {static_cast<double>(axis)});
-  }
+  if (is_input && !is_usual) draw.Scalar(kInt64, axis);
 }
 
+// The length of a frame is that of the window, or told; a signal has at least
+// one frame.
 void DrawStft(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const int64_t frame = draw.Side(kMostSignal);
   const bool is_onesided = draw.Often(70);
-  if (!is_onesided || draw.Often()) draw.Attr("onesided", is_onesided ? 1 : 0);
+  draw.AttrUnless("onesided", is_onesided, 1);
   const int64_t parts = !is_onesided && draw.Often() ? 2 : 1;
   draw.Input(dtype, {draw.Between(1, 2), frame + draw.Between(0, 40), parts},
              InputDomain::Within(-4, 4));
   draw.Numbers(draw.One({kInt64, kInt32}), {},
                {static_cast<double>(draw.Between(1, 9))});
   const bool has_window = draw.Often();
-  if (has_window) {
-    draw.Weight(dtype, {frame}, InputDomain::Within(-1, 1));
-  } else {
-    draw.NoInput();
-  }
+  draw.WeightIf(has_window, dtype, {frame}, InputDomain::Within(-1, 1));
   if (!has_window || draw.Often()) {
-    draw.Numbers(draw.One({kInt64, kInt32}), {}, {static_cast<double>(frame)});
+    draw.Scalar(draw.One({kInt64, kInt32}), frame);
   }
 }
 
-// Letters go with sides that all terms agree on.
+// Letters go with sides that all terms agree on. A letter may come twice in one
+// term, which then reads a diagonal, and may be missing on the right, which
+// sums it. Without an arrow the result has the letters that come once, in
+// order.
 void DrawEinsum(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Often(15) ? draw.Number() : draw.Float();
   const int64_t letters = draw.Between(1, 5);
@@ -114,6 +117,7 @@ void DrawEinsum(ConfigurationDraw& draw) {
   draw.Attr("equation", equation);
 }
 
+// Batches of small matrices: errors of a determinant grow with the size.
 void DrawSquare(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   Ints shape = draw.Sides(0, 2);
@@ -123,7 +127,9 @@ void DrawSquare(ConfigurationDraw& draw) {
   draw.Input(dtype, shape, InputDomain::Within(-4, 4));
 }
 
-// Pools of n-grams of lengths 1, 2 and 3, over few words.
+// Pools of n-grams of lengths 1, 2 and 3, over few words, so that inputs
+// contain many of them. An n-gram is drawn as a number with a digit for each
+// word, since all have to be different.
 void DrawNgrams(ConfigurationDraw& draw) {
   constexpr int64_t kWords = 4;
   Ints pool;
@@ -134,7 +140,6 @@ void DrawNgrams(ConfigurationDraw& draw) {
     const int64_t most = length == 1 ? kWords : 2 * kWords;
     const int64_t count = draw.Between(length == 1 ? 1 : 0, 3);
     ngrams += count;
-    // Each is another one, by its number.
     for (int64_t number : draw.Distinct(most, count)) {
       for (int64_t i = 0; i < length; ++i, number /= kWords) {
         pool.push_back(number % kWords);
@@ -162,11 +167,8 @@ void DrawNgrams(ConfigurationDraw& draw) {
              InputDomain::Whole(0, kWords));
 }
 
-NDArray TensorOf(DLDataType dtype, const std::vector<double>& numbers) {
-  auto tensor = NDArray::Empty({std::ssize(numbers)}, dtype, kCpu);
-  if (!tensor.ok()) return {};
-  StoreDoubles(numbers.data(), 0, std::ssize(numbers), *tensor);
-  return *std::move(tensor);
+NDArray ListOf(DLDataType dtype, const std::vector<double>& numbers) {
+  return AttrTensor(dtype, {std::ssize(numbers)}, numbers);
 }
 
 // The nodes and leaves of full trees, by their attributes.
@@ -176,44 +178,51 @@ struct Trees {
   std::vector<double> modes, splits, weights, members;
 };
 
-// Adds a tree of this depth, 1 or more, and returns its root.
+// A branch of a node: where it leads to, and whether that is a leaf.
+struct TreeBranch {
+  Ints Trees::*ids;
+  Ints Trees::*leaves;
+};
+constexpr TreeBranch kBranches[] = {{&Trees::true_ids, &Trees::true_leaves},
+                                    {&Trees::false_ids, &Trees::false_leaves}};
+
+// Adds a tree of this depth, 1 or more, and returns its root. A node has its
+// place in all lists before its branches are drawn, since these may be nodes.
 int64_t AddTree(ConfigurationDraw& draw, int64_t depth, int64_t features,
                 int64_t targets, Trees* trees) {
   const Choices::Group group(draw.choices());
   constexpr int64_t kMember = 6;
-  const auto node = std::ssize(trees->features);
+  const size_t node = trees->features.size();
   const int64_t mode = draw.Between(0, kMember);
   trees->features.push_back(draw.Between(0, features - 1));
   trees->modes.push_back(static_cast<double>(mode));
   trees->splits.push_back(static_cast<double>(draw.Between(0, 8) - 4) / 2);
   trees->missing.push_back(draw.Between(0, 1));
+  // A list of members ends with NaN.
   if (mode == kMember) {
     trees->members.insert(trees->members.end(), {1, -2});
     trees->members.push_back(std::numeric_limits<double>::quiet_NaN());
   }
-  for (const auto& [ids, leaves] :
-       {std::pair(&Trees::true_ids, &Trees::true_leaves),
-        std::pair(&Trees::false_ids, &Trees::false_leaves)}) {
-    (trees->*ids).push_back(0);
-    (trees->*leaves).push_back(1);
+  for (const TreeBranch& branch : kBranches) {
+    (trees->*branch.ids).push_back(0);
+    (trees->*branch.leaves).push_back(1);
   }
-  for (const auto& [ids, leaves] :
-       {std::pair(&Trees::true_ids, &Trees::true_leaves),
-        std::pair(&Trees::false_ids, &Trees::false_leaves)}) {
-    const auto at = static_cast<size_t>(node);
+  for (const TreeBranch& branch : kBranches) {
     if (depth > 1 && draw.Often()) {
-      (trees->*leaves)[at] = 0;
+      (trees->*branch.leaves)[node] = 0;
       const int64_t next = AddTree(draw, depth - 1, features, targets, trees);
-      (trees->*ids)[at] = next;
+      (trees->*branch.ids)[node] = next;
       continue;
     }
-    (trees->*ids)[at] = std::ssize(trees->targets);
+    (trees->*branch.ids)[node] = std::ssize(trees->targets);
     trees->targets.push_back(draw.Between(0, targets - 1));
     trees->weights.push_back(static_cast<double>(draw.Between(0, 16) - 8) / 4);
   }
-  return node;
+  return static_cast<int64_t>(node);
 }
 
+// Splits are halves and weights quarters, so that rows hit splits exactly now
+// and then, and that sums of votes are exact.
 void DrawTrees(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.One({kFloat32, kFloat64});
   const int64_t features = draw.Between(1, 4);
@@ -233,16 +242,16 @@ void DrawTrees(ConfigurationDraw& draw) {
   draw.Attr("nodes_trueleafs", trees.true_leaves);
   draw.Attr("nodes_falseleafs", trees.false_leaves);
   draw.Attr("leaf_targetids", trees.targets);
-  draw.Attr("leaf_weights", TensorOf(dtype, trees.weights));
-  draw.Attr("nodes_splits", TensorOf(dtype, trees.splits));
-  draw.Attr("nodes_modes", TensorOf(kUint8, trees.modes));
+  draw.Attr("leaf_weights", ListOf(dtype, trees.weights));
+  draw.Attr("nodes_splits", ListOf(dtype, trees.splits));
+  draw.Attr("nodes_modes", ListOf(kUint8, trees.modes));
   if (!trees.members.empty()) {
-    draw.Attr("membership_values", TensorOf(dtype, trees.members));
+    draw.Attr("membership_values", ListOf(dtype, trees.members));
   }
   if (draw.Often()) draw.Attr("nodes_missing_value_tracks_true", trees.missing);
   if (draw.Often(20)) {
     draw.Attr("nodes_hitrates",
-              TensorOf(dtype, std::vector<double>(trees.modes.size(), 1)));
+              ListOf(dtype, std::vector<double>(trees.modes.size(), 1)));
   }
   draw.Input(dtype, {draw.Between(1, 9), features});
 }

@@ -1,3 +1,6 @@
+// Operators that move elements: other shapes, other orders, parts, and elements
+// that indices choose.
+
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -12,18 +15,18 @@
 namespace nodewise {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 void DrawTranspose(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(0, 5);
   if (draw.Often(80)) draw.Attr("perm", draw.Order(shape.size()));
   draw.Input(draw.Any(), shape);
 }
 
-// Joins and parts neighbouring sides.
+// Joins and parts neighbouring sides, so that the elements are as many in any
+// case: `joined` is the product of the sides of the data that the target does
+// not have yet. One side may be told as -1, and is worked out.
 void DrawReshape(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(0, 5);
-  const bool has_empty = std::ranges::find(shape, 0) != shape.end();
+  const bool has_empty = std::ranges::count(shape, 0) > 0;
   const bool takes_zeros = draw.opset() >= 14 && draw.Often(20);
   Ints target;
   int64_t joined = 1;
@@ -42,10 +45,8 @@ void DrawReshape(ConfigurationDraw& draw) {
   if (!has_empty && draw.Often(30)) {
     target[draw.choices()->UpTo(target.size() - 1)] = -1;
   }
-  if (takes_zeros || (has_empty && draw.opset() >= 14)) {
-    draw.Attr("allowzero", 1);
-  } else if (draw.opset() >= 14 && draw.Often(20)) {
-    draw.Attr("allowzero", 0);
+  if (draw.opset() >= 14) {
+    draw.AttrUnless("allowzero", takes_zeros || has_empty, 0, 20);
   }
   draw.Input(draw.Any(), shape);
   draw.Ints(target);
@@ -53,41 +54,40 @@ void DrawReshape(ConfigurationDraw& draw) {
 
 void DrawConcat(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 4);
-  const int64_t axis = draw.opset() >= 11 ? draw.SignedAxis(shape.size())
-                                          : draw.Axis(shape.size());
+  const int64_t axis = draw.AxisOfOpset(shape.size());
   const DLDataType dtype = draw.Any();
   draw.Attr("axis", axis);
-  const auto rank = std::ssize(shape);
   for (int64_t i = draw.Between(1, 4); i > 0; --i) {
     const Choices::Group group(draw.choices());
-    shape[static_cast<size_t>((axis + rank) % rank)] = draw.Side(17, true);
+    shape[PlaceOf(axis, shape)] = draw.Side(17, true);
     draw.Input(dtype, shape);
   }
 }
 
-// Where a cut begins or ends: inside most of the time, else beyond.
+// Where a cut begins or ends: inside most of the time, else beyond, on either
+// end.
 int64_t DrawPlace(ConfigurationDraw& draw, int64_t side) {
   if (draw.Often(70)) return draw.Between(0, side);
   return draw.Between(-side - 2, side + 2);
 }
 
 // Starts, ends and axes were attributes below opset 10, which had no steps.
+// Most cuts go to the far end, which models write as the largest number there
+// is; a cut that goes backwards begins at the last element most of the time, or
+// it would rarely have any.
 void DrawSlice(ConfigurationDraw& draw) {
   constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
   const Ints shape = draw.Sides(1, 4);
   const bool has_steps = draw.opset() >= 10 && draw.Often(60);
   Ints axes = draw.SignedAxes(shape.size(), false, 10);
   const bool has_axes = has_steps || draw.Often(80);
-  if (!has_axes) {
-    for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-  }
+  if (!has_axes) std::iota(axes.begin(), axes.end(), 0);
   Ints starts;
   Ints ends;
   Ints steps;
   for (const int64_t axis : axes) {
     const Choices::Group group(draw.choices());
-    const auto rank = std::ssize(shape);
-    const int64_t side = shape[static_cast<size_t>((axis + rank) % rank)];
+    const int64_t side = shape[PlaceOf(axis, shape)];
     steps.push_back(has_steps ? draw.One<int64_t>({1, 1, 2, 3, -1, -2, 7}) : 1);
     starts.push_back(DrawPlace(draw, side));
     const int64_t far = steps.back() < 0 ? -kFar : kFar;
@@ -100,23 +100,19 @@ void DrawSlice(ConfigurationDraw& draw) {
   draw.Input(draw.Any(), shape);
   draw.Ints(starts);
   draw.Ints(ends);
-  if (has_axes) {
-    draw.Ints(axes);
-  }
+  if (has_axes) draw.Ints(axes);
   if (has_steps) draw.Ints(steps);
 }
 
 // The lengths were an attribute below opset 13; from 18 on their number is one.
+// The side is worked out last, so that the lengths add up to it.
 void DrawSplit(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 4);
-  const auto rank = std::ssize(shape);
   int64_t axis = 0;
   if (draw.Often(75)) {
-    axis = draw.opset() >= 11 ? draw.SignedAxis(shape.size())
-                              : draw.Axis(shape.size());
+    axis = draw.AxisOfOpset(shape.size());
     draw.Attr("axis", axis);
   }
-  int64_t& side = shape[static_cast<size_t>((axis + rank) % rank)];
   const int64_t count = draw.Between(1, 4);
   draw.Outputs(static_cast<size_t>(count));
   const bool is_told = draw.Often();
@@ -129,28 +125,29 @@ void DrawSplit(ConfigurationDraw& draw) {
     draw.Attr("num_outputs", count);
     lengths.back() -= draw.Between(0, each - 1);  // The last may be shorter.
   }
-  side = 0;
-  for (const int64_t length : lengths) side += length;
+  shape[PlaceOf(axis, shape)] =
+      std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   draw.Input(draw.Any(), shape);
   if (is_told) draw.Ints(lengths);
 }
 
-// Pads and the value were attributes below opset 11; axes came with 18.
+// Pads and the value were attributes below opset 11; axes came with 18. A
+// mirror needs a side longer than what it adds, and a wrap one as long; a
+// constant may also cut, by half of the side at each end, so that something is
+// left.
 void DrawPad(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const auto rank = std::ssize(shape);
   std::vector<std::string> modes = {"constant", "reflect", "edge"};
   if (draw.opset() >= 19) modes.emplace_back("wrap");
   const std::string mode = draw.One(modes);
-  if (mode != "constant" || draw.Often()) draw.Attr("mode", mode);
+  draw.AttrUnless("mode", mode, "constant");
   const bool has_axes = draw.opset() >= 18 && draw.Often(40);
-  Ints axes;
-  for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
+  Ints axes(shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
   if (has_axes) axes = draw.SignedAxes(shape.size());
   Ints pads(2 * axes.size());
   for (size_t i = 0; i < pads.size(); ++i) {
-    const int64_t axis = axes[i % axes.size()];
-    const int64_t side = shape[static_cast<size_t>((axis + rank) % rank)];
+    const int64_t side = shape[PlaceOf(axes[i % axes.size()], shape)];
     int64_t most = 4;
     if (mode == "reflect") most = std::min(most, side - 1);
     if (mode == "wrap") most = std::min(most, side);
@@ -161,11 +158,8 @@ void DrawPad(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.opset() < 11 ? draw.Float() : draw.Any();
   draw.Input(dtype, shape);
   draw.Ints(pads);
-  if (mode == "constant" && draw.Often()) {
-    draw.Weight(draw.opset() < 11 ? kFloat32 : dtype, {});
-  } else {
-    draw.NoInput();
-  }
+  draw.WeightIf(mode == "constant" && draw.Often(),
+                draw.opset() < 11 ? kFloat32 : dtype, {});
   if (has_axes) draw.Ints(axes);
 }
 
@@ -179,25 +173,25 @@ void DrawTile(ConfigurationDraw& draw) {
   draw.Ints(repeats);
 }
 
-// Sides of 1 of either are repeated.
+// Sides of 1 of either are repeated: the shape that is told may be the smaller
+// one.
 void DrawExpand(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(0, 4);
   draw.Input(draw.Any(), draw.PartOf(shape));
   draw.Ints(draw.Often(20) ? draw.PartOf(shape) : shape);
 }
 
+// Without axes all sides of 1 are left out.
 void DrawSqueeze(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 5);
   const bool has_axes = draw.Often(70);
   const Ints axes = draw.SignedAxes(shape.size(), false);
-  const auto rank = std::ssize(shape);
-  for (const int64_t axis : axes) {
-    shape[static_cast<size_t>((axis + rank) % rank)] = 1;
-  }
+  for (const int64_t axis : axes) shape[PlaceOf(axis, shape)] = 1;
   draw.Input(draw.Any(), shape);
   if (has_axes) draw.Ints(axes);
 }
 
+// Axes count the sides of the result.
 void DrawUnsqueeze(ConfigurationDraw& draw) {
   const Ints all = draw.Sides(1, 6);
   const Ints axes = draw.SignedAxes(all.size());
@@ -218,13 +212,18 @@ void DrawFlatten(ConfigurationDraw& draw) {
   draw.Input(draw.Any(), shape);
 }
 
+// Only a part of the shape from opset 15 on; starts and ends beyond it are
+// legal.
 void DrawShape(ConfigurationDraw& draw) {
-  if (draw.opset() >= 15 && draw.Often())
-    draw.Attr("start", draw.Between(-6, 6));
-  if (draw.opset() >= 15 && draw.Often()) draw.Attr("end", draw.Between(-6, 6));
+  for (const char* name : {"start", "end"}) {
+    if (draw.opset() >= 15 && draw.Often()) {
+      draw.Attr(name, draw.Between(-6, 6));
+    }
+  }
   draw.Input(draw.Any(), draw.Sides(0, 5));
 }
 
+// A side is a multiple of the block, or the channels of its square.
 void DrawDepth(ConfigurationDraw& draw) {
   const int64_t block = draw.Between(1, 3);
   const bool is_to_space = draw.Is("DepthToSpace");
@@ -258,32 +257,6 @@ void DrawCenterCropPad(ConfigurationDraw& draw) {
   }
 }
 
-constexpr OperatorSpace kShapeSpaces[] = {
-    {"CenterCropPad", &DrawCenterCropPad},
-    {"Concat", &DrawConcat},
-    {"DepthToSpace", &DrawDepth},
-    {"Expand", &DrawExpand},
-    {"Flatten", &DrawFlatten},
-    {"Pad", &DrawPad},
-    {"Reshape", &DrawReshape},
-    {"Shape", &DrawShape},
-    {"Slice", &DrawSlice},
-    {"SpaceToDepth", &DrawDepth},
-    {"Split", &DrawSplit},
-    {"Squeeze", &DrawSqueeze},
-    {"Tile", &DrawTile},
-    {"Transpose", &DrawTranspose},
-    {"Unsqueeze", &DrawUnsqueeze},
-};
-
-}  // namespace
-
-absl::Span<const OperatorSpace> ShapeSpaces() { return kShapeSpaces; }
-
-namespace {
-
-using Ints = std::vector<int64_t>;
-
 // Negative indices came with opset 11.
 InputDomain PlacesIn(const ConfigurationDraw& draw, int64_t side) {
   return InputDomain::Whole(draw.opset() >= 11 ? -side : 0, side - 1);
@@ -291,13 +264,11 @@ InputDomain PlacesIn(const ConfigurationDraw& draw, int64_t side) {
 
 // Draws an axis, adds it unless it is 0 and left out, and returns it counted
 // from the front.
-size_t DrawAxisAttr(ConfigurationDraw& draw, size_t rank) {
+size_t DrawAxisAttr(ConfigurationDraw& draw, const Ints& shape) {
   if (draw.Often(25)) return 0;
-  const int64_t axis =
-      draw.opset() >= 11 ? draw.SignedAxis(rank) : draw.Axis(rank);
+  const int64_t axis = draw.AxisOfOpset(shape.size());
   draw.Attr("axis", axis);
-  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank)
-                                      : axis);
+  return PlaceOf(axis, shape);
 }
 
 // The product of the sides from this one on.
@@ -306,7 +277,8 @@ int64_t ProductOf(const Ints& shape, size_t first) {
                          shape.end(), int64_t{1}, std::multiplies());
 }
 
-// A shape no side of which is longer than the data's.
+// A shape no side of which is longer than the data's: indices may leave out the
+// end of a side, and then the rest of the data is not read or written.
 Ints Within(ConfigurationDraw& draw, const Ints& shape) {
   Ints part;
   for (const int64_t side : shape) {
@@ -317,7 +289,7 @@ Ints Within(ConfigurationDraw& draw, const Ints& shape) {
 
 void DrawGather(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const size_t axis = DrawAxisAttr(draw, shape.size());
+  const size_t axis = DrawAxisAttr(draw, shape);
   draw.Input(draw.Any(), shape);
   const DLDataType of_index = draw.One({kInt64, kInt32});
   draw.Input(of_index, draw.Sides(0, 2), PlacesIn(draw, shape[axis]));
@@ -325,13 +297,15 @@ void DrawGather(ConfigurationDraw& draw) {
 
 void DrawGatherElements(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const size_t axis = DrawAxisAttr(draw, shape.size());
+  const size_t axis = DrawAxisAttr(draw, shape);
   Ints indices = Within(draw, shape);
   indices[axis] = draw.Side(9);
   draw.Input(draw.Any(), shape);
   draw.Input(draw.One({kInt64, kInt32}), indices, PlacesIn(draw, shape[axis]));
 }
 
+// An index names the first sides behind those of the batch. All its numbers
+// have the range of the shortest of these sides, since an input has one domain.
 void DrawGatherNd(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const auto rank = std::ssize(shape);
@@ -352,12 +326,13 @@ void DrawGatherNd(ConfigurationDraw& draw) {
              PlacesIn(draw, *std::min_element(first, first + depth)));
 }
 
+// Sums and products came with opset 16, extremes with 18.
 std::string DrawReduction(ConfigurationDraw& draw) {
   if (draw.opset() < 16 || draw.Is("Scatter")) return "none";
   std::vector<std::string> words = {"none", "none", "add", "mul"};
   if (draw.opset() >= 18) words.insert(words.end(), {"max", "min"});
   std::string word = draw.One(words);
-  if (word != "none" || draw.Often(20)) draw.Attr("reduction", word);
+  draw.AttrUnless("reduction", word, "none", 20);
   return word;
 }
 
@@ -369,9 +344,11 @@ InputDomain DomainOf(const std::string& reduction) {
 }
 
 // Without a reduction no element may be named twice: which update wins is open.
+// So all rows along the axis have the same places, each once; with one, indices
+// are drawn as any others.
 void DrawScatterElements(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const size_t axis = DrawAxisAttr(draw, shape.size());
+  const size_t axis = DrawAxisAttr(draw, shape);
   const std::string reduction = DrawReduction(draw);
   const DLDataType dtype = reduction == "none" ? draw.Any() : draw.Number();
   const Ints indices = Within(draw, shape);
@@ -395,10 +372,11 @@ void DrawScatterElements(ConfigurationDraw& draw) {
   draw.Input(dtype, indices, DomainOf(reduction));
 }
 
+// Elements are drawn by their numbers, and their indices worked out from the
+// last side to the first. One may come twice where updates are added up.
 void DrawScatterNd(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const auto rank = std::ssize(shape);
-  const int64_t depth = draw.Between(1, rank);
+  const int64_t depth = draw.Between(1, std::ssize(shape));
   const Ints outer(shape.begin(), shape.begin() + depth);
   const int64_t count = ProductOf(outer, 0);
   const std::string reduction = DrawReduction(draw);
@@ -424,6 +402,8 @@ void DrawScatterNd(ConfigurationDraw& draw) {
   draw.Input(dtype, updates, DomainOf(reduction));
 }
 
+// A cache in which an update is written from a place on, which may go on at the
+// front if it is circular.
 void DrawTensorScatter(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(3, 4, false);
   const auto rank = std::ssize(shape);
@@ -433,9 +413,7 @@ void DrawTensorScatter(ConfigurationDraw& draw) {
     draw.Attr("axis", draw.Often() ? axis : axis - rank);
   }
   const bool is_circular = draw.Often();
-  if (is_circular || draw.Often()) {
-    draw.Attr("mode", std::string(is_circular ? "circular" : "linear"));
-  }
+  draw.AttrUnless("mode", is_circular ? "circular" : "linear", "linear");
   const DLDataType dtype = draw.Any();
   int64_t& side = shape[static_cast<size_t>(axis)];
   const int64_t cache = side;
@@ -462,6 +440,7 @@ void DrawOneHot(ConfigurationDraw& draw) {
   draw.Weight(draw.Any(), {2});
 }
 
+// Without an axis the data is flat. There may be fewer conditions than places.
 void DrawCompress(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   int64_t most = ProductOf(shape, 0);
@@ -479,6 +458,7 @@ void DrawCompress(ConfigurationDraw& draw) {
   draw.Numbers(kBool, {std::ssize(chosen)}, chosen, draw.Often());
 }
 
+// One of the first two sides is time, and the other the batch.
 void DrawReverseSequence(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(2, 4, false);
   const int64_t time = draw.Between(0, 1);
@@ -491,6 +471,8 @@ void DrawReverseSequence(ConfigurationDraw& draw) {
              InputDomain::Whole(1, shape[static_cast<size_t>(time)]));
 }
 
+// Boxes may be degenerate, and the limits of overlap and score anything that is
+// possible. The number of outputs depends on the scores.
 void DrawNonMaxSuppression(ConfigurationDraw& draw) {
   const int64_t batches = draw.Between(1, 2);
   const int64_t boxes = draw.Side(9);
@@ -514,22 +496,37 @@ void DrawNonMaxSuppression(ConfigurationDraw& draw) {
   }
 }
 
-constexpr OperatorSpace kIndexSpaces[] = {
+constexpr OperatorSpace kMoveSpaces[] = {
+    {"CenterCropPad", &DrawCenterCropPad},
     {"Compress", &DrawCompress},
+    {"Concat", &DrawConcat},
+    {"DepthToSpace", &DrawDepth},
+    {"Expand", &DrawExpand},
+    {"Flatten", &DrawFlatten},
     {"Gather", &DrawGather},
     {"GatherElements", &DrawGatherElements},
     {"GatherND", &DrawGatherNd},
     {"NonMaxSuppression", &DrawNonMaxSuppression},
     {"OneHot", &DrawOneHot},
+    {"Pad", &DrawPad},
+    {"Reshape", &DrawReshape},
     {"ReverseSequence", &DrawReverseSequence},
     {"Scatter", &DrawScatterElements},
     {"ScatterElements", &DrawScatterElements},
     {"ScatterND", &DrawScatterNd},
+    {"Shape", &DrawShape},
+    {"Slice", &DrawSlice},
+    {"SpaceToDepth", &DrawDepth},
+    {"Split", &DrawSplit},
+    {"Squeeze", &DrawSqueeze},
     {"TensorScatter", &DrawTensorScatter},
+    {"Tile", &DrawTile},
+    {"Transpose", &DrawTranspose},
+    {"Unsqueeze", &DrawUnsqueeze},
 };
 
 }  // namespace
 
-absl::Span<const OperatorSpace> IndexSpaces() { return kIndexSpaces; }
+absl::Span<const OperatorSpace> MoveSpaces() { return kMoveSpaces; }
 
 }  // namespace nodewise

@@ -16,6 +16,14 @@
 namespace nodewise {
 namespace {
 
+constexpr absl::Span<const OperatorSpace> (*kFamilies[])() = {
+    &ClassicSpaces, &FillSpaces,     &RandomSpaces,    &ImageSpaces,
+    &MathSpaces,    &MoveSpaces,     &PointwiseSpaces, &ProductSpaces,
+    &ReduceSpaces,  &SequenceSpaces, &WindowSpaces};
+
+// Most attributes that are floats are factors, slopes or small additions:
+// numbers around 1 that every float type holds, both signs, and 0. The first
+// is the one that shrinking tends to.
 constexpr float kFactors[] = {1, 0, -1, 0.5, 2, 0.25, -0.125, 3, 1e-3F};
 constexpr int64_t kMostVariadic = 4;
 constexpr int64_t kMostRank = 4;
@@ -24,6 +32,7 @@ constexpr int64_t kMostRank = 4;
 struct OtherValue {
   ConfigurationDraw& draw;
 
+  // 0 and 1 are flags, most of the time, and take no third value.
   AttrValue operator()(int64_t x) const {
     return x == 0 || x == 1 ? draw.Between(0, 1) : draw.Between(x - 2, x + 2);
   }
@@ -31,13 +40,15 @@ struct OtherValue {
     return draw.One(
         std::vector<float>(std::begin(kFactors), std::end(kFactors)));
   }
+  // Lists and words have no neighbours that a signature would tell.
   template <typename T>
   AttrValue operator()(const T& x) const {
     return x;
   }
 };
 
-// Returns a value that the attribute takes, to tell its kind.
+// Returns a value that the attribute takes, to tell its kind. The row of an
+// operator has no types of attributes, so this is found out by trying.
 std::optional<AttrValue> SomeValueOf(const OperatorDef& def,
                                      const AttrField& field) {
   const std::shared_ptr<void> op = def.make();
@@ -57,20 +68,20 @@ void DrawAttributes(ConfigurationDraw& draw) {
     if (!value.has_value() && field.is_required) {
       value = SomeValueOf(draw.def(), field);
     }
-    if (!value.has_value()) {
-      // Its kind is unknown: a float is likely where nothing is required.
-      continue;
-    }
+    // Its kind is unknown: a float is likely where nothing is required.
+    if (!value.has_value()) continue;
     if (!field.is_required && !draw.Often()) continue;
     draw.Attr(std::string(field.name), std::visit(OtherValue{draw}, *value));
   }
 }
 
-}  // namespace
-
+// The space of an operator that has none of its own. One type and one shape
+// serve all inputs, since that is legal for most operators; the rules of an
+// operator that wants something else refuse the draw, and one that refuses too
+// often is worth a space.
 void DrawFromSignature(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Legal();
-  const std::vector<int64_t> shape = draw.Sides(0, kMostRank);
+  const Ints shape = draw.Sides(0, kMostRank);
   const bool broadcasts = draw.Often(60);
   const auto add = [&] {
     draw.Input(dtype, broadcasts ? draw.PartOf(shape) : shape);
@@ -82,11 +93,7 @@ void DrawFromSignature(ConfigurationDraw& draw) {
         add();
         break;
       case Param::Kind::kOptional:
-        if (draw.Often()) {
-          add();
-        } else {
-          draw.NoInput();
-        }
+        draw.Often() ? add() : draw.NoInput();
         break;
       case Param::Kind::kVariadic:
         for (int64_t i = draw.Between(1, kMostVariadic); i > 0; --i) add();
@@ -95,14 +102,6 @@ void DrawFromSignature(ConfigurationDraw& draw) {
   }
   DrawAttributes(draw);
 }
-
-namespace {
-
-constexpr absl::Span<const OperatorSpace> (*kFamilies[])() = {
-    &AttentionSpaces, &ClassicSpaces,   &FillSpaces,   &ImageSpaces,
-    &IndexSpaces,     &MathSpaces,      &NormSpaces,   &PointwiseSpaces,
-    &ProductSpaces,   &QuantizedSpaces, &RandomSpaces, &ReduceSpaces,
-    &SequenceSpaces,  &ShapeSpaces,     &WindowSpaces};
 
 void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
   for (const auto family : kFamilies) {
@@ -123,6 +122,13 @@ std::vector<std::string> KindsOf(const Network& network) {
 
 }  // namespace
 
+NDArray AttrTensor(DLDataType dtype, const Ints& shape,
+                   const std::vector<double>& numbers) {
+  return TensorOfDoubles(dtype, shape, numbers).value_or(NDArray());
+}
+
+// Findings are sorted into causes by this title. Longer networks all count as
+// one kind, or each of them would be a cause of its own.
 std::string TitleOf(const OperatorCase& made) {
   constexpr size_t kMostNamed = 3;
   if (!made.configuration.is_network()) {
@@ -139,12 +145,11 @@ std::string ToString(const OperatorCase& made) {
                      fmt::join(KindsOf(SubjectOf(made)), ", "));
 }
 
+// An operator that is only known to be refused says so whatever it is asked, so
+// it is asked about no inputs at all.
 bool HasSpace(const OperatorDef& def) {
-  if (def.evaluate == nullptr || def.domain.starts_with("nodewise")) {
-    return false;
-  }
-  if (std::ranges::any_of(
-          def.fields, [](const AttrField& field) { return field.is_graph; })) {
+  if (def.evaluate == nullptr || def.domain.starts_with("nodewise") ||
+      std::ranges::any_of(def.fields, &AttrField::is_graph)) {
     return false;
   }
   const OpAttrs defaults = OpAttrs::Defaults(def);
@@ -159,6 +164,8 @@ absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def,
 
 absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw) {
   Draw(draw.def(), draw);
+  // Choices::UpTo() gives 0 from there on, so what has been drawn is not random
+  // any more, and the space would look as if it only ever drew small cases.
   if (draw.choices()->is_exhausted()) {
     return absl::ResourceExhaustedError(
         fmt::format("the space of {} makes more than {} choices for one case",
@@ -177,15 +184,6 @@ absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, bool is_backward,
   NODEWISE_ASSIGN_OR_RETURN(OperatorCase made, DrawCase(def, choices));
   if (!is_backward) return made;
   return BackwardOf(made);
-}
-
-std::vector<std::string_view> OperatorsWithSpaces() {
-  std::vector<std::string_view> names;
-  for (const auto family : kFamilies) {
-    for (const OperatorSpace& space : family()) names.push_back(space.name);
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 }  // namespace nodewise

@@ -1,3 +1,5 @@
+// Operators that work element by element.
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -8,12 +10,11 @@
 namespace nodewise {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 constexpr int kRepeatsLikeNumpySince = 7;
 
 // The numbers that a second input may hold: an integer divided by 0 has no
-// result, and neither has one raised to a negative power.
+// result, and neither has one raised to a negative power. Powers are small, or
+// they would overflow.
 InputDomain SecondDomain(ConfigurationDraw& draw, DLDataType dtype) {
   if (IsFloat(dtype)) return {};
   if (draw.Is("Pow")) return InputDomain::Whole(0, 4);
@@ -47,7 +48,9 @@ void DrawAtAxis(ConfigurationDraw& draw) {
   draw.Input(dtype, y, SecondDomain(draw, dtype));
 }
 
-// Operators that had the old way of repeating sides, and got NumPy's.
+// Operators that had the old way of repeating sides, and got NumPy's. The type
+// of an exponent is its own from opset 12 on. A remainder of floats is that of
+// C alone, fmod, until version 28 brought the other one.
 void DrawPair(ConfigurationDraw& draw) {
   if (draw.def().since < kRepeatsLikeNumpySince) return DrawAtAxis(draw);
   const DLDataType dtype = draw.Is("Mod") ? draw.Number() : draw.Legal();
@@ -59,13 +62,11 @@ void DrawPair(ConfigurationDraw& draw) {
   draw.Input(dtype, draw.PartOf(shape));
   draw.Input(second, draw.PartOf(shape), SecondDomain(draw, second));
   if (!draw.Is("Mod")) return;
-  if (IsFloat(dtype) && draw.def().since < 28) {
-    draw.Attr("fmod", 1);
-  } else {
-    draw.Flag("fmod");
-  }
+  IsFloat(dtype) && draw.def().since < 28 ? draw.Attr("fmod", 1)
+                                          : draw.Flag("fmod");
 }
 
+// A shift by all bits of a type, or more, is not defined.
 void DrawBitShift(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Legal();
   const Ints shape = draw.Sides(0, 4);
@@ -74,19 +75,19 @@ void DrawBitShift(ConfigurationDraw& draw) {
   draw.Input(dtype, draw.PartOf(shape), InputDomain::Whole(0, dtype.bits - 1));
 }
 
+// Slopes are by channel below opset 7, or one for all.
 void DrawPRelu(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Often(15) ? draw.Number() : draw.Float();
   const Ints shape = draw.Sides(1, 4);
   draw.Input(dtype, shape);
-  if (draw.def().since >= kRepeatsLikeNumpySince) {
-    draw.Weight(dtype, draw.PartOf(shape));
-  } else {
-    draw.Weight(dtype,
-                shape.size() > 1 && draw.Often() ? Ints{shape[1]} : Ints{1});
-  }
+  draw.Weight(dtype, draw.def().since >= kRepeatsLikeNumpySince
+                         ? draw.PartOf(shape)
+                     : shape.size() > 1 && draw.Often() ? Ints{shape[1]}
+                                                        : Ints{1});
 }
 
-// Limits are one number each, and were attributes below opset 11.
+// Limits are one number each, and were attributes below opset 11, which are
+// float32 whatever the input is. The upper one may be below the lower one.
 void DrawClip(ConfigurationDraw& draw) {
   constexpr int kInputsSince = 11;
   const DLDataType dtype =
@@ -94,11 +95,7 @@ void DrawClip(ConfigurationDraw& draw) {
   const DLDataType of_limit = draw.opset() < kInputsSince ? kFloat32 : dtype;
   draw.Input(dtype, draw.Sides(0, 4));
   for (int i = 0; i < 2; ++i) {
-    if (draw.Often(70)) {
-      draw.Weight(of_limit, {}, InputDomain::Within(-4, 4));
-    } else {
-      draw.NoInput();
-    }
+    draw.WeightIf(draw.Often(70), of_limit, {}, InputDomain::Within(-4, 4));
   }
 }
 
@@ -110,7 +107,8 @@ void DrawWhere(ConfigurationDraw& draw) {
   draw.Input(dtype, draw.PartOf(shape));
 }
 
-// Inputs of one shape: those of Max, Min, Sum and Mean below opset 8.
+// Inputs of one shape: those of Max, Min, Sum and Mean below opset 8, and the
+// two of SwiGLU. From 8 on, shapes broadcast.
 void DrawAlike(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Legal();
   const Ints shape = draw.Sides(0, 4);
@@ -139,7 +137,7 @@ void DrawCelu(ConfigurationDraw& draw) {
 }
 
 // What may be cast to a type: for numbers out of range ONNX says nothing,
-// unless both are integers.
+// unless both are integers, which wrap around: 70000 does in 16 bits.
 InputDomain CastDomain(DLDataType from, DLDataType to) {
   if (!IsFloat(from)) return InputDomain::Whole(-70000, 70000);
   if (IsFloat(to) || IsBool(to)) return {};
@@ -161,6 +159,7 @@ void DrawCast(ConfigurationDraw& draw) {
     draw.MaybeWord("round_mode", {"up", "down", "nearest"});
 }
 
+// Types of one width, since the bits stay as they are.
 void DrawBitCast(ConfigurationDraw& draw) {
   const std::vector<DLDataType> of_width[] = {
       {kFloat32, kInt32, kUint32},
@@ -172,7 +171,9 @@ void DrawBitCast(ConfigurationDraw& draw) {
   draw.TypeAttr("to", draw.One(types));
 }
 
-// Trained it is random, and the reference refuses it.
+// Trained it is random, and the reference refuses it: so most cases are told
+// that they are tests. The ratio, an input from opset 12 on, counts for nothing
+// then.
 void DrawDropout(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   draw.Input(dtype, draw.Sides(0, 4));
@@ -184,12 +185,8 @@ void DrawDropout(ConfigurationDraw& draw) {
     return draw.MaybeAttr<float>("ratio", {0.5, 0, 0.25});
   }
   if (draw.opset() >= 12) draw.MaybeAttr<int64_t>("seed", {0, 7});
-  if (draw.Often()) {
-    draw.Weight(draw.opset() < 12 ? kFloat32 : dtype, {},
+  draw.WeightIf(draw.Often(), draw.opset() < 12 ? kFloat32 : dtype, {},
                 InputDomain::Within(0, 0.75));
-  } else {
-    draw.NoInput();
-  }
   if (draw.opset() >= 12 && draw.Often()) {
     draw.Numbers(kBool, {}, {0}, draw.Often());
   }

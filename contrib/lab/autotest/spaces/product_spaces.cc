@@ -1,3 +1,6 @@
+// Products of matrices, also of quantised ones, and what makes tensors
+// quantised; quantised convolutions are among the windows.
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -8,86 +11,66 @@
 namespace nodewise {
 namespace {
 
-using Ints = std::vector<int64_t>;
+// Two tiles of 16 and a rest, or one of 32: beyond that only time is added.
+constexpr int64_t kMostProductSide = 40;
+constexpr int kAxesSince = 13;
+constexpr int kBlocksSince = 21;  // And integers of 16 bits, and output types.
 
-constexpr int64_t kMostSide = 40;
+constexpr InputDomain kScaleDomain = InputDomain::Within(1.0 / 64, 1);
+// Of outputs: a product of codes is larger than a code.
+constexpr InputDomain kOutputScaleDomain = InputDomain::Within(0.25, 8);
+
+// Integers came to both operators with opset 9.
+DLDataType DrawProductType(ConfigurationDraw& draw) {
+  return draw.Often(15) && draw.opset() >= 9 ? draw.One({kInt32, kInt64})
+                                             : draw.Float();
+}
 
 void DrawMatMul(ConfigurationDraw& draw) {
-  const DLDataType dtype = draw.Often(15) && draw.opset() >= 9
-                               ? draw.One({kInt32, kInt64})
-                               : draw.Float();
-  const int64_t m = draw.Side(kMostSide, true);
-  const int64_t k = draw.Side(kMostSide, true);
-  const int64_t n = draw.Side(kMostSide, true);
+  const DLDataType dtype = DrawProductType(draw);
+  const int64_t m = draw.Side(kMostProductSide, true);
+  const int64_t k = draw.Side(kMostProductSide, true);
+  const int64_t n = draw.Side(kMostProductSide, true);
   Ints batch;
   for (int64_t i = draw.One<int64_t>({0, 0, 1, 2}); i > 0; --i) {
     batch.push_back(draw.Between(1, 3));
   }
   Ints a = draw.PartOf(batch);
   Ints b = draw.PartOf(batch);
-  const bool is_row = draw.Often(10);
-  const bool is_column = draw.Often(10);
-  if (is_row) {
-    a = {k};
-  } else {
-    a.insert(a.end(), {m, k});
-  }
-  if (is_column) {
-    b = {k};
-  } else {
-    b.insert(b.end(), {k, n});
-  }
+  a.insert(a.end(), {m, k});
+  b.insert(b.end(), {k, n});
+  // Vectors have no batch.
+  if (draw.Often(10)) a = {k};
+  if (draw.Often(10)) b = {k};
   draw.Input(dtype, std::move(a));
   draw.Weight(dtype, std::move(b));
 }
 
 void DrawGemm(ConfigurationDraw& draw) {
-  const DLDataType dtype = draw.Often(15) && draw.opset() >= 9
-                               ? draw.One({kInt32, kInt64})
-                               : draw.Float();
-  const int64_t m = draw.Side(kMostSide, true);
-  const int64_t k = draw.Side(kMostSide, true);
-  const int64_t n = draw.Side(kMostSide, true);
+  const DLDataType dtype = DrawProductType(draw);
+  const int64_t m = draw.Side(kMostProductSide, true);
+  const int64_t k = draw.Side(kMostProductSide, true);
+  const int64_t n = draw.Side(kMostProductSide, true);
   const bool turns_a = draw.Often();
   const bool turns_b = draw.Often();
-  if (turns_a || draw.Often(20)) draw.Attr("transA", turns_a ? 1 : 0);
-  if (turns_b || draw.Often(20)) draw.Attr("transB", turns_b ? 1 : 0);
-  if (draw.Often(30)) {
-    draw.Attr("alpha", draw.One<float>({1, 2, 0.5, -1, 0, 0.3F}));
-  }
-  if (draw.Often(30)) {
-    draw.Attr("beta", draw.One<float>({1, 2, 0.5, -1, 0, 0.3F}));
+  draw.AttrUnless("transA", turns_a, 0, 20);
+  draw.AttrUnless("transB", turns_b, 0, 20);
+  for (const char* name : {"alpha", "beta"}) {
+    if (!draw.Often(30)) continue;
+    draw.Attr(name, draw.One<float>({1, 2, 0.5, -1, 0, 0.3F}));
   }
   draw.Input(dtype, turns_a ? Ints{k, m} : Ints{m, k});
   draw.Weight(dtype, turns_b ? Ints{n, k} : Ints{k, n});
+  // The bias is repeated as an attribute says below version 7, always from then
+  // on, and may be left out from opset 11 on.
   if (draw.def().since < 7) {
     const bool broadcasts = draw.Often();
-    if (broadcasts || draw.Often()) {
-      draw.Attr("broadcast", broadcasts ? 1 : 0);
-    }
+    draw.AttrUnless("broadcast", broadcasts, 0);
     draw.Weight(dtype, broadcasts ? draw.PartOf({m, n}) : Ints{m, n});
   } else if (draw.opset() < 11 || draw.Often(70)) {
     draw.Weight(dtype, draw.PartOf({m, n}));
   }
 }
-
-constexpr OperatorSpace kProductSpaces[] = {
-    {"Gemm", &DrawGemm},
-    {"MatMul", &DrawMatMul},
-};
-
-}  // namespace
-
-absl::Span<const OperatorSpace> ProductSpaces() { return kProductSpaces; }
-
-namespace {
-
-using Ints = std::vector<int64_t>;
-
-constexpr int kAxesSince = 13;
-constexpr int kBlocksSince = 21;  // And integers of 16 bits, and output types.
-
-constexpr InputDomain kScaleDomain = InputDomain::Within(1.0 / 64, 1);
 
 DLDataType DrawCode(ConfigurationDraw& draw) {
   return draw.opset() >= kBlocksSince
@@ -95,6 +78,7 @@ DLDataType DrawCode(ConfigurationDraw& draw) {
              : draw.One({kUint8, kInt8});
 }
 
+// An int32 is kept to what a float32 holds exactly.
 InputDomain CodesOf(DLDataType dtype) {
   if (dtype == kInt8) return InputDomain::Whole(-128, 127);
   if (dtype == kUint8) return InputDomain::Whole(0, 255);
@@ -104,29 +88,30 @@ InputDomain CodesOf(DLDataType dtype) {
 
 // One scale for all, one for each place along an axis, or one for each block.
 Ints DrawScaleShape(ConfigurationDraw& draw, const Ints& shape) {
-  const auto rank = std::ssize(shape);
   const int64_t kind =
       draw.opset() < kAxesSince
           ? 0
           : draw.Between(0, draw.opset() < kBlocksSince ? 1 : 2);
+  // Without the attribute the axis is 1, which a vector does not have.
   int64_t axis = 1;
-  if (draw.opset() >= kAxesSince && (rank < 2 || draw.Often(70))) {
+  if (draw.opset() >= kAxesSince && (shape.size() < 2 || draw.Often(70))) {
     axis = draw.SignedAxis(shape.size());
     draw.Attr("axis", axis);
   }
-  axis = (axis + rank) % rank;
+  const size_t place = PlaceOf(axis, shape);
   if (kind == 0) {
     if (draw.opset() >= kBlocksSince && draw.Often(20)) {
       draw.Attr("block_size", 0);
     }
     return draw.Often(30) ? Ints{1} : Ints{};
   }
-  const int64_t side = shape[static_cast<size_t>(axis)];
+  const int64_t side = shape[place];
   if (kind == 1) return {side};
   const int64_t block = draw.Between(1, std::min<int64_t>(side, 8));
   draw.Attr("block_size", block);
+  // The last block may be shorter.
   Ints blocks = shape;
-  blocks[static_cast<size_t>(axis)] = (side + block - 1) / block;
+  blocks[place] = (side + block - 1) / block;
   return blocks;
 }
 
@@ -137,6 +122,7 @@ void DrawQuantize(ConfigurationDraw& draw) {
                            : draw.Often(10)             ? kInt32
                                                         : kFloat32;
   const Ints scale = DrawScaleShape(draw, shape);
+  // The zero point says which type comes out; without one it is uint8.
   const bool has_zero = code != kUint8 || draw.Often(70);
   if (draw.opset() >= kBlocksSince && (has_zero || code == kUint8)) {
     if (draw.Often(30)) draw.TypeAttr("output_dtype", code);
@@ -145,6 +131,7 @@ void DrawQuantize(ConfigurationDraw& draw) {
     draw.TypeAttr("precision", draw.One({kFloat32, kFloat16, kFloat64}));
   }
   if (draw.opset() >= 19) draw.Flag("saturate");
+  // Some saturate with the smaller scales, and no type has a code for NaN.
   InputDomain values{-30, 30};
   values.may_be_nan = false;
   draw.Input(dtype, shape, values);
@@ -182,17 +169,16 @@ void DrawDynamicQuantize(ConfigurationDraw& draw) {
 }
 
 // Floats of 8 bits, or now and then integers: quarters, as far as the type has
-// them.
+// them. Few, so that each may be a choice of its own.
 void DrawBytes(ConfigurationDraw& draw, DLDataType dtype, const Ints& shape) {
   const Choices::Group group(draw.choices());
-  auto tensor = NDArray::Empty(shape, dtype, kCpu);
-  if (!tensor.ok()) return;
+  int64_t count = 1;
+  for (const int64_t side : shape) count *= side;
   std::vector<double> numbers;
-  for (int64_t i = CountOf(*tensor); i > 0; --i) {
+  for (; count > 0; --count) {
     numbers.push_back(static_cast<double>(draw.Between(0, 32) - 16) / 4);
   }
-  StoreDoubles(numbers.data(), 0, CountOf(*tensor), *tensor);
-  draw.Fixed(*std::move(tensor), draw.Often());
+  draw.Numbers(dtype, shape, numbers, draw.Often());
 }
 
 void DrawFloatMatMul(ConfigurationDraw& draw) {
@@ -215,13 +201,15 @@ void DrawFloatMatMul(ConfigurationDraw& draw) {
   DrawBytes(draw, of_b, {k, n});
   draw.Weight(kFloat32, columns, kScaleDomain);
   DrawBytes(draw, of_b, columns);
-  draw.Weight(kFloat32, {}, InputDomain::Within(0.25, 8));
+  draw.Weight(kFloat32, {}, kOutputScaleDomain);
   DrawBytes(draw, draw_type(), {});
 }
 
+// Both operators read each operand with its zero point; QLinearMatMul has
+// scales as well, and those of the output.
 void DrawIntegerMatMul(ConfigurationDraw& draw) {
-  if (draw.Is("QLinearMatMul") && draw.opset() >= kBlocksSince &&
-      draw.Often(20)) {
+  const bool has_scales = draw.Is("QLinearMatMul");
+  if (has_scales && draw.opset() >= kBlocksSince && draw.Often(20)) {
     return DrawFloatMatMul(draw);
   }
   constexpr int64_t kMost = 33;
@@ -236,30 +224,27 @@ void DrawIntegerMatMul(ConfigurationDraw& draw) {
   const InputDomain zeros = InputDomain::Whole(-20, 100);
   const bool is_by_column = b.size() == 2 && draw.Often();
   const Ints columns = is_by_column ? Ints{n} : Ints{};
-  if (draw.Is("MatMulInteger")) {
-    draw.Input(of_a, a, CodesOf(of_a));
+  draw.Input(of_a, a, CodesOf(of_a));
+  if (!has_scales) {
     draw.Weight(of_b, b, CodesOf(of_b));
-    if (draw.Often(70)) {
-      draw.Weight(of_a, {}, zeros);
-    } else {
-      draw.NoInput();
-    }
+    draw.WeightIf(draw.Often(70), of_a, {}, zeros);
     if (draw.Often(70)) draw.Weight(of_b, columns, zeros);
     return;
   }
-  draw.Input(of_a, a, CodesOf(of_a));
   draw.Weight(kFloat32, {}, kScaleDomain);
   draw.Weight(of_a, {}, zeros);
   draw.Weight(of_b, b, CodesOf(of_b));
   draw.Weight(kFloat32, columns, kScaleDomain);
   draw.Weight(of_b, columns, zeros);
-  draw.Weight(kFloat32, {}, InputDomain::Within(0.25, 8));
+  draw.Weight(kFloat32, {}, kOutputScaleDomain);
   draw.Weight(of_a, {}, zeros);
 }
 
-constexpr OperatorSpace kQuantizedSpaces[] = {
+constexpr OperatorSpace kProductSpaces[] = {
     {"DequantizeLinear", &DrawDequantize},
     {"DynamicQuantizeLinear", &DrawDynamicQuantize},
+    {"Gemm", &DrawGemm},
+    {"MatMul", &DrawMatMul},
     {"MatMulInteger", &DrawIntegerMatMul},
     {"QLinearMatMul", &DrawIntegerMatMul},
     {"QuantizeLinear", &DrawQuantize},
@@ -267,6 +252,6 @@ constexpr OperatorSpace kQuantizedSpaces[] = {
 
 }  // namespace
 
-absl::Span<const OperatorSpace> QuantizedSpaces() { return kQuantizedSpaces; }
+absl::Span<const OperatorSpace> ProductSpaces() { return kProductSpaces; }
 
 }  // namespace nodewise

@@ -1,4 +1,6 @@
-#include <string>
+// Operators along axes: reductions, softmax, normalisation and losses.
+
+#include <algorithm>
 #include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
@@ -7,9 +9,8 @@
 namespace nodewise {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
-// Axes were an attribute below opset 18, and below 13 for ReduceSum.
+// Axes were an attribute below opset 18, and below 13 for ReduceSum. Logarithms
+// are of positive numbers most of the time, or nearly all results would be NaN.
 void DrawReduce(ConfigurationDraw& draw) {
   const int inputs_since = draw.Is("ReduceSum") ? 13 : 18;
   const DLDataType dtype = draw.Legal();
@@ -28,8 +29,7 @@ void DrawReduce(ConfigurationDraw& draw) {
 void DrawArgExtreme(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   if (draw.Often(80)) {
-    draw.Attr("axis", draw.opset() >= 11 ? draw.SignedAxis(shape.size())
-                                         : draw.Axis(shape.size()));
+    draw.Attr("axis", draw.AxisOfOpset(shape.size()));
   }
   draw.Flag("keepdims");
   if (draw.opset() >= 12) draw.Flag("select_last_index");
@@ -41,19 +41,21 @@ void DrawCumulative(ConfigurationDraw& draw) {
   draw.Flag("exclusive");
   draw.Flag("reverse");
   draw.Input(draw.Number(), shape);
+  // The axis is an input, of rank 0 or 1.
   const auto axis = static_cast<double>(draw.SignedAxis(shape.size()));
   draw.Numbers(draw.One({kInt64, kInt32}), draw.Often(20) ? Ints{1} : Ints{},
                {axis}, draw.Often());
 }
 
-// Below opset 13 all sides from the axis on are one.
+// Below opset 13 all sides from the axis on are one, and an axis behind the
+// last side is legal: then each element is a row. Hardmax takes the largest
+// element, and no one says whether that may be NaN.
 void DrawSoftmax(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
   if (draw.Often(75)) {
     const bool is_last = draw.def().since < 13 && draw.Often(10);
-    draw.Attr("axis", is_last              ? std::ssize(shape)
-                      : draw.opset() >= 11 ? draw.SignedAxis(shape.size())
-                                           : draw.Axis(shape.size()));
+    draw.Attr("axis",
+              is_last ? std::ssize(shape) : draw.AxisOfOpset(shape.size()));
   }
   draw.Input(draw.Float(), shape,
              draw.Is("Hardmax") ? InputDomain::WithoutNan() : InputDomain());
@@ -61,30 +63,27 @@ void DrawSoftmax(ConfigurationDraw& draw) {
 
 void DrawTopK(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
-  const auto rank = std::ssize(shape);
-  int64_t axis = rank - 1;
+  int64_t axis = -1;
   if (draw.Often(80)) {
-    axis = draw.opset() >= 11 ? draw.SignedAxis(shape.size())
-                              : draw.Axis(shape.size());
+    axis = draw.AxisOfOpset(shape.size());
     draw.Attr("axis", axis);
   }
-  const int64_t side = shape[static_cast<size_t>((axis + rank) % rank)];
-  int64_t k = std::min<int64_t>(draw.Between(1, 9), side);
+  int64_t k =
+      std::min<int64_t>(draw.Between(1, 9), shape[PlaceOf(axis, shape)]);
   if (draw.Often(5)) k = 0;
   if (draw.opset() >= 11) {
     draw.Flag("largest");
     const bool may_be_unsorted = draw.Often(20);
     // The order of more than one element would be open.
     if (may_be_unsorted) k = std::min<int64_t>(k, 1);
-    if (may_be_unsorted || draw.Often()) {
-      draw.Attr("sorted", may_be_unsorted ? 0 : 1);
-    }
+    draw.AttrUnless("sorted", !may_be_unsorted, 1);
   }
   draw.Outputs(2);
   draw.Input(draw.Number(), shape, InputDomain::WithoutNan());
   draw.Ints({k});
 }
 
+// Of the four outputs, the places and counts may be left out.
 void DrawUnique(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 3, false);
   if (draw.Often()) draw.Attr("axis", draw.SignedAxis(shape.size()));
@@ -93,30 +92,12 @@ void DrawUnique(ConfigurationDraw& draw) {
   draw.Input(draw.Number(), shape, InputDomain::WithoutNan());
 }
 
-constexpr OperatorSpace kReduceSpaces[] = {
-    {"ArgMax", &DrawArgExtreme},   {"ArgMin", &DrawArgExtreme},
-    {"CumProd", &DrawCumulative},  {"CumSum", &DrawCumulative},
-    {"Hardmax", &DrawSoftmax},     {"LogSoftmax", &DrawSoftmax},
-    {"ReduceL1", &DrawReduce},     {"ReduceL2", &DrawReduce},
-    {"ReduceLogSum", &DrawReduce}, {"ReduceLogSumExp", &DrawReduce},
-    {"ReduceMax", &DrawReduce},    {"ReduceMean", &DrawReduce},
-    {"ReduceMin", &DrawReduce},    {"ReduceProd", &DrawReduce},
-    {"ReduceSum", &DrawReduce},    {"ReduceSumSquare", &DrawReduce},
-    {"Softmax", &DrawSoftmax},     {"TopK", &DrawTopK},
-    {"Unique", &DrawUnique},
-};
-
-}  // namespace
-
-absl::Span<const OperatorSpace> ReduceSpaces() { return kReduceSpaces; }
-
-namespace {
-
-using Ints = std::vector<int64_t>;
-
+// 0 shows whether an epsilon is added that was not asked for.
 constexpr std::initializer_list<float> kEpsilons = {1e-5F, 1e-3F, 0.1F, 0};
 
-// Statistics have a type of their own from opset 15 on.
+// Statistics have a type of their own from opset 15 on. Below 9 they may be by
+// element of a plane instead of by channel, below 7 an attribute says that this
+// is no training. A variance is positive: its root divides.
 void DrawBatchNorm(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(2, 5, false);
   const DLDataType dtype = draw.Float();
@@ -159,25 +140,29 @@ void DrawGroupNorm(ConfigurationDraw& draw) {
   const int64_t groups = draw.Between(1, 4);
   shape[1] = groups * draw.Side(5);
   const DLDataType dtype = draw.Float();
+  // Factors were by group in the first version.
   const bool is_by_channel = draw.def().since >= 21;
   draw.Attr("num_groups", groups);
   draw.MaybeAttr("epsilon", kEpsilons);
   if (is_by_channel) draw.MaybeAttr<int64_t>("stash_type", {1, 11});
+  const Ints factors = {is_by_channel ? shape[1] : groups};
   draw.Input(dtype, shape);
-  draw.Weight(dtype, {is_by_channel ? shape[1] : groups});
-  draw.Weight(dtype, {is_by_channel ? shape[1] : groups});
+  draw.Weight(dtype, factors);
+  draw.Weight(dtype, factors);
 }
 
+// Factors are as large as the rows, which begin at the axis, or broadcast to
+// them.
 void DrawLayerNorm(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const auto rank = std::ssize(shape);
   const DLDataType dtype = draw.Float();
   int64_t axis = -1;
   if (draw.Often(70)) {
     axis = draw.SignedAxis(shape.size());
     draw.Attr("axis", axis);
   }
-  const Ints rows(shape.begin() + (axis + rank) % rank, shape.end());
+  const auto first = static_cast<ptrdiff_t>(PlaceOf(axis, shape));
+  const Ints rows(shape.begin() + first, shape.end());
   draw.MaybeAttr("epsilon", kEpsilons);
   draw.MaybeAttr<int64_t>("stash_type", {1, 11, 1});
   draw.Input(dtype, shape);
@@ -195,6 +180,7 @@ void DrawLpNorm(ConfigurationDraw& draw) {
   draw.Input(draw.Float(), shape);
 }
 
+// Without the attribute the axes are 0, 2 and 3, so there are four sides then.
 void DrawMeanVariance(ConfigurationDraw& draw) {
   const bool has_axes = draw.Often(70);
   const Ints shape =
@@ -212,17 +198,20 @@ void DrawLrn(ConfigurationDraw& draw) {
   draw.Input(draw.Float(), shape);
 }
 
+// Scores are by example and class, labels by example; more sides, such as those
+// of an image, are of both.
 void DrawLoss(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(2, 4, false);
   const DLDataType dtype = draw.Float();
   Ints labels = shape;
   labels.erase(labels.begin() + 1);
   draw.MaybeWord("reduction", {"mean", "sum", "none"});
+  // A label that is ignored may be one that is none of the classes.
   int64_t least = 0;
   if (draw.Often(40)) {
-    const bool is_outside = draw.Often(30);
-    draw.Attr("ignore_index", is_outside ? -1 : draw.Between(0, shape[1] - 1));
-    least = is_outside ? -1 : 0;
+    least = draw.Often(30) ? -1 : 0;
+    draw.Attr("ignore_index",
+              least < 0 ? least : draw.Between(0, shape[1] - 1));
   }
   draw.Input(dtype, shape);
   draw.Input(draw.One({kInt64, kInt32}), labels,
@@ -233,21 +222,40 @@ void DrawLoss(ConfigurationDraw& draw) {
   if (draw.Is("SoftmaxCrossEntropyLoss") && draw.Often()) draw.Outputs(2);
 }
 
-constexpr OperatorSpace kNormSpaces[] = {
+constexpr OperatorSpace kReduceSpaces[] = {
+    {"ArgMax", &DrawArgExtreme},
+    {"ArgMin", &DrawArgExtreme},
     {"BatchNormalization", &DrawBatchNorm},
+    {"CumProd", &DrawCumulative},
+    {"CumSum", &DrawCumulative},
     {"GroupNormalization", &DrawGroupNorm},
+    {"Hardmax", &DrawSoftmax},
     {"InstanceNormalization", &DrawInstanceNorm},
     {"LRN", &DrawLrn},
     {"LayerNormalization", &DrawLayerNorm},
+    {"LogSoftmax", &DrawSoftmax},
     {"LpNormalization", &DrawLpNorm},
     {"MeanVarianceNormalization", &DrawMeanVariance},
     {"NegativeLogLikelihoodLoss", &DrawLoss},
     {"RMSNormalization", &DrawLayerNorm},
+    {"ReduceL1", &DrawReduce},
+    {"ReduceL2", &DrawReduce},
+    {"ReduceLogSum", &DrawReduce},
+    {"ReduceLogSumExp", &DrawReduce},
+    {"ReduceMax", &DrawReduce},
+    {"ReduceMean", &DrawReduce},
+    {"ReduceMin", &DrawReduce},
+    {"ReduceProd", &DrawReduce},
+    {"ReduceSum", &DrawReduce},
+    {"ReduceSumSquare", &DrawReduce},
+    {"Softmax", &DrawSoftmax},
     {"SoftmaxCrossEntropyLoss", &DrawLoss},
+    {"TopK", &DrawTopK},
+    {"Unique", &DrawUnique},
 };
 
 }  // namespace
 
-absl::Span<const OperatorSpace> NormSpaces() { return kNormSpaces; }
+absl::Span<const OperatorSpace> ReduceSpaces() { return kReduceSpaces; }
 
 }  // namespace nodewise

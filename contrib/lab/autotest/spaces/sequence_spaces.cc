@@ -1,3 +1,5 @@
+// Recurrent layers, attention and other operators along sequences.
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -9,9 +11,10 @@
 namespace nodewise {
 namespace {
 
-using Ints = std::vector<int64_t>;
 using Strings = std::vector<std::string>;
 
+// Steps feed each other: weights are small, so that states do not run away and
+// hide a fault of a later step, and states may be infinite in some cases.
 constexpr InputDomain kStateDomain{-1, 1};
 constexpr InputDomain kWeightDomain = InputDomain::Within(-1, 1);
 
@@ -44,29 +47,25 @@ void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
   }
   draw.Attr("activations", names);
   // What these two take for alpha and beta otherwise is not said.
-  const bool needs_all =
-      std::ranges::any_of(names, [](const std::string& name) {
+  if (std::ranges::any_of(names, [](const std::string& name) {
         return name == "Affine" || name == "ScaledTanh";
-      });
-  if (needs_all) {
+      })) {
     draw.Attr("activation_alpha", std::vector<float>(names.size(), 0.25F));
     draw.Attr("activation_beta", std::vector<float>(names.size(), 0.5F));
     return;
   }
-  if (draw.Often()) {
-    draw.Attr("activation_alpha",
-              draw.One<std::vector<float>>({{0.25F}, {0.5F, 0.125F}}));
-  }
-  if (draw.Often()) {
-    draw.Attr("activation_beta",
-              draw.One<std::vector<float>>({{0.5F}, {0.25F, 0.5F}}));
-  }
+  // Lists may be shorter than that of the names: the rest have their defaults.
+  draw.MaybeAttr<std::vector<float>>("activation_alpha",
+                                     {{0.25F}, {0.5F, 0.125F}});
+  draw.MaybeAttr<std::vector<float>>("activation_beta",
+                                     {{0.5F}, {0.25F, 0.5F}});
 }
 
 Layer DrawLayer(ConfigurationDraw& draw) {
   Layer layer;
   const bool is_lstm = draw.Is("LSTM") || draw.Is("DynamicQuantizeLSTM");
   layer.gates = is_lstm ? 4 : draw.Is("GRU") ? 3 : 1;
+  // One activation serves two of the gates, or it is the only one.
   layer.functions = std::max<int64_t>(layer.gates - 1, 1);
   layer.steps = draw.Between(1, 5);
   layer.batch = draw.Between(1, 3);
@@ -75,13 +74,19 @@ Layer DrawLayer(ConfigurationDraw& draw) {
   const auto direction =
       draw.One<std::string>({"forward", "reverse", "bidirectional"});
   if (direction == "bidirectional") layer.ways = 2;
-  if (direction != "forward" || draw.Often()) draw.Attr("direction", direction);
+  draw.AttrUnless("direction", direction, "forward");
   // hidden_size became an attribute that may be left out.
   if (draw.Often(80)) draw.Attr("hidden_size", layer.hidden);
   DrawActivations(draw, layer);
   if (draw.Often(25)) draw.Attr("clip", draw.One<float>({2, 0.5F, 5}));
   if (is_lstm && draw.Often(30)) draw.Attr("input_forget", draw.Between(0, 1));
   return layer;
+}
+
+// How many steps each sequence of the batch has, if that is told.
+void DrawLengths(ConfigurationDraw& draw, const Layer& layer) {
+  draw.InputIf(draw.Often(30), kInt32, {layer.batch},
+               InputDomain::Whole(1, layer.steps));
 }
 
 // Each output may be left out, but one.
@@ -110,52 +115,33 @@ void DrawRecurrent(ConfigurationDraw& draw) {
              kStateDomain);
   draw.Weight(dtype, {layer.ways, columns, layer.width}, kWeightDomain);
   draw.Weight(dtype, {layer.ways, columns, layer.hidden}, kWeightDomain);
-  const auto maybe = [&](bool is_given, auto add) {
-    if (is_given) return add();
-    draw.NoInput();
-  };
-  maybe(draw.Often(), [&] {
-    draw.Weight(dtype, {layer.ways, 2 * columns}, kWeightDomain);
-  });
-  maybe(draw.Often(30), [&] {
-    draw.Input(kInt32, {layer.batch}, InputDomain::Whole(1, layer.steps));
-  });
-  maybe(draw.Often(30),
-        [&] { draw.Input(dtype, layer.state(), kStateDomain); });
+  draw.WeightIf(draw.Often(), dtype, {layer.ways, 2 * columns}, kWeightDomain);
+  DrawLengths(draw, layer);
+  draw.InputIf(draw.Often(30), dtype, layer.state(), kStateDomain);
   if (is_lstm) {
-    maybe(draw.Often(30),
-          [&] { draw.Input(dtype, layer.state(), kStateDomain); });
-    maybe(draw.Often(30), [&] {
-      draw.Weight(dtype, {layer.ways, 3 * layer.hidden}, kWeightDomain);
-    });
+    draw.InputIf(draw.Often(30), dtype, layer.state(), kStateDomain);
+    draw.WeightIf(draw.Often(30), dtype, {layer.ways, 3 * layer.hidden},
+                  kWeightDomain);
   }
   DrawWanted(draw, is_lstm ? 3 : 2);
 }
 
-// The zero points of one side are the same for all columns.
+// The zero points of one side are the same for all columns. Codes and scales
+// are so small that the weights they stand for do not reach 1.
 void DrawDynamicLstm(ConfigurationDraw& draw) {
   const Layer layer = DrawLayer(draw);
   const int64_t columns = 4 * layer.hidden;
   const DLDataType code = draw.One({kUint8, kInt8});
   const InputDomain codes =
       code == kUint8 ? InputDomain::Whole(0, 60) : InputDomain::Whole(-60, 60);
-  draw.Input(kFloat32, {layer.steps, layer.batch, layer.width},
-             InputDomain::Within(-1, 1));
+  draw.Input(kFloat32, {layer.steps, layer.batch, layer.width}, kWeightDomain);
   draw.Weight(code, {layer.ways, layer.width, columns}, codes);
   draw.Weight(code, {layer.ways, layer.hidden, columns}, codes);
   const auto maybe = [&](const Ints& shape) {
-    if (draw.Often(30)) {
-      draw.Input(kFloat32, shape, InputDomain::Within(-1, 1));
-    } else {
-      draw.NoInput();
-    }
+    draw.InputIf(draw.Often(30), kFloat32, shape, kWeightDomain);
   };
   maybe({layer.ways, 2 * columns});
-  if (draw.Often(30)) {
-    draw.Input(kInt32, {layer.batch}, InputDomain::Whole(1, layer.steps));
-  } else {
-    draw.NoInput();
-  }
+  DrawLengths(draw, layer);
   maybe(layer.state());
   maybe(layer.state());
   maybe({layer.ways, 3 * layer.hidden});
@@ -169,6 +155,7 @@ void DrawDynamicLstm(ConfigurationDraw& draw) {
   DrawWanted(draw, 3);
 }
 
+// The state is what the windows of the first steps read of the time before.
 void DrawCausalConv(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const int64_t batch = draw.Between(1, 3);
@@ -177,32 +164,14 @@ void DrawCausalConv(ConfigurationDraw& draw) {
   draw.MaybeWord("activation", {"none", "silu", "swish"});
   draw.Input(dtype, {batch, channels, draw.Side(33)});
   draw.Weight(dtype, {channels, 1, taps});
-  if (draw.Often()) {
-    draw.Weight(dtype, {channels});
-  } else {
-    draw.NoInput();
-  }
+  draw.WeightIf(draw.Often(), dtype, {channels});
   if (draw.Often()) draw.Input(dtype, {batch, channels, taps - 1});
   draw.Outputs(2);
 }
 
-constexpr OperatorSpace kSequenceSpaces[] = {
-    {"CausalConvWithState", &DrawCausalConv},
-    {"DynamicQuantizeLSTM", &DrawDynamicLstm},
-    {"GRU", &DrawRecurrent},
-    {"LSTM", &DrawRecurrent},
-    {"RNN", &DrawRecurrent},
-};
-
-}  // namespace
-
-absl::Span<const OperatorSpace> SequenceSpaces() { return kSequenceSpaces; }
-
-namespace {
-
-using Ints = std::vector<int64_t>;
-
-// The sides of Attention.
+// The sides of Attention. Tensors have their heads as a side of their own, or
+// flat: side by side in their vectors, so that attributes have to tell their
+// number.
 struct Heads {
   int64_t batch = 1;
   int64_t kv = 1;     // Heads of keys and values.
@@ -234,6 +203,8 @@ Heads DrawHeads(ConfigurationDraw& draw) {
   return heads;
 }
 
+// The scores, the fourth output, are of the stage that an attribute names,
+// which is of no use without them. Windows came with version 25.
 void DrawAttentionAttributes(ConfigurationDraw& draw, const Heads& heads,
                              bool wants_scores) {
   if (heads.is_flat || draw.Often(20)) {
@@ -259,6 +230,7 @@ void DrawAttention(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const bool wants_scores = draw.Often(20);
   DrawAttentionAttributes(draw, heads, wants_scores);
+  // Exponents of products: larger values would leave one key per query.
   const InputDomain values = InputDomain::Within(-2, 2);
   draw.Input(dtype,
              heads.Shape(heads.kv * heads.group, heads.queries, heads.size),
@@ -267,6 +239,7 @@ void DrawAttention(ConfigurationDraw& draw) {
   draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.value_size),
              values);
   if (draw.Often(40)) {
+    // Sides may be left out at the front, or be 1, but for the keys.
     const Ints mask = {heads.batch, heads.kv * heads.group, heads.queries,
                        heads.past + heads.keys};
     Ints part(mask.begin() + draw.Between(0, 2), mask.end());
@@ -277,13 +250,9 @@ void DrawAttention(ConfigurationDraw& draw) {
   } else {
     draw.NoInput();
   }
-  if (heads.past > 0) {
-    draw.Input(dtype, {heads.batch, heads.kv, heads.past, heads.size}, values);
-    draw.Input(dtype, {heads.batch, heads.kv, heads.past, heads.value_size},
-               values);
-  } else {
-    draw.NoInput();
-    draw.NoInput();
+  for (const int64_t size : {heads.size, heads.value_size}) {
+    draw.InputIf(heads.past > 0, dtype,
+                 {heads.batch, heads.kv, heads.past, size}, values);
   }
   // The lengths of caches that the caller fills go without a past.
   if (draw.opset() >= 24 && heads.past == 0 && draw.Often(20)) {
@@ -304,7 +273,7 @@ void DrawLinearAttention(ConfigurationDraw& draw) {
   const int64_t value_size = draw.Side(9);
   const auto rule =
       draw.One<std::string>({"gated_delta", "linear", "gated", "delta"});
-  if (rule != "gated_delta" || draw.Often()) draw.Attr("update_rule", rule);
+  draw.AttrUnless("update_rule", rule, "gated_delta");
   draw.Attr("q_num_heads", heads);
   draw.Attr("kv_num_heads", kv);
   draw.MaybeAttr<int64_t>("chunk_size", {64, 1, 2});
@@ -313,11 +282,8 @@ void DrawLinearAttention(ConfigurationDraw& draw) {
   draw.Input(dtype, {batch, steps, heads * size}, small);
   draw.Input(dtype, {batch, steps, kv * size}, small);
   draw.Input(dtype, {batch, steps, kv * value_size}, small);
-  if (draw.Often()) {
-    draw.Input(dtype, {batch, kv, size, value_size}, small);
-  } else {
-    draw.NoInput();
-  }
+  draw.InputIf(draw.Often(), dtype, {batch, kv, size, value_size}, small);
+  // A gate is a logarithm, 0 or less; a delta rule learns at a rate up to 1.
   if (rule == "gated" || rule == "gated_delta") {
     draw.Input(dtype, {batch, steps, draw.Often() ? kv * size : kv},
                InputDomain::Within(-2, 0));
@@ -331,6 +297,9 @@ void DrawLinearAttention(ConfigurationDraw& draw) {
   draw.Outputs(2);
 }
 
+// A cache has a row for each place, or if places are told, rows that these
+// choose from. Only a part of each vector may be turned, an even number of its
+// elements.
 void DrawRotary(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const int64_t batch = draw.Between(1, 2);
@@ -359,14 +328,19 @@ void DrawRotary(ConfigurationDraw& draw) {
   }
 }
 
-constexpr OperatorSpace kAttentionSpaces[] = {
+constexpr OperatorSpace kSequenceSpaces[] = {
     {"Attention", &DrawAttention},
+    {"CausalConvWithState", &DrawCausalConv},
+    {"DynamicQuantizeLSTM", &DrawDynamicLstm},
+    {"GRU", &DrawRecurrent},
+    {"LSTM", &DrawRecurrent},
     {"LinearAttention", &DrawLinearAttention},
+    {"RNN", &DrawRecurrent},
     {"RotaryEmbedding", &DrawRotary},
 };
 
 }  // namespace
 
-absl::Span<const OperatorSpace> AttentionSpaces() { return kAttentionSpaces; }
+absl::Span<const OperatorSpace> SequenceSpaces() { return kSequenceSpaces; }
 
 }  // namespace nodewise

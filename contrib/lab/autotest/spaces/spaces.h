@@ -1,28 +1,37 @@
 #pragma once
 
+#include <cstdint>
+#include <iterator>
+#include <vector>
+
 #include "absl/types/span.h"
 #include "nodewise/autotest/operator_space.h"
 
 namespace nodewise {
 
+using Ints = std::vector<int64_t>;
+
+// Returns the place of an axis that may be counted from the end.
+inline size_t PlaceOf(int64_t axis, const Ints& shape) {
+  const int64_t rank = std::ssize(shape);
+  return static_cast<size_t>((axis + rank) % rank);
+}
+
+// Returns the tensor of an attribute; undefined if there is no memory for it.
+NDArray AttrTensor(DLDataType dtype, const Ints& shape,
+                   const std::vector<double>& numbers);
+
 // One function for each file of spaces.
-absl::Span<const OperatorSpace> AttentionSpaces();
 absl::Span<const OperatorSpace> ClassicSpaces();  // Those of ai.onnx.ml
 absl::Span<const OperatorSpace> FillSpaces();     // Constant, Range, EyeLike
+absl::Span<const OperatorSpace> RandomSpaces();   // RandomNormal, Bernoulli
 absl::Span<const OperatorSpace> ImageSpaces();  // Resize, GridSample, RoiAlign
-absl::Span<const OperatorSpace> IndexSpaces();  // Gather, Scatter, OneHot
 absl::Span<const OperatorSpace> MathSpaces();   // Einsum, DFT, trees
-absl::Span<const OperatorSpace> NormSpaces();   // Normalization and losses
+absl::Span<const OperatorSpace> MoveSpaces();   // Reshape, Slice, Gather
 absl::Span<const OperatorSpace> PointwiseSpaces();  // Add, Cast, Where
-absl::Span<const OperatorSpace> ProductSpaces();    // MatMul, Gemm
-absl::Span<const OperatorSpace> QuantizedSpaces();  // But not convolutions.
-absl::Span<const OperatorSpace> RandomSpaces();     // RandomNormal, Bernoulli
-absl::Span<const OperatorSpace> ReduceSpaces();     // ReduceSum, Softmax, TopK
-absl::Span<const OperatorSpace> SequenceSpaces();   // LSTM, GRU
-absl::Span<const OperatorSpace> ShapeSpaces();      // Reshape, Slice, Pad
-absl::Span<const OperatorSpace> WindowSpaces();     // Conv, pools
-
-// The space of an operator that has none of its own.
-void DrawFromSignature(ConfigurationDraw& draw);
+absl::Span<const OperatorSpace> ProductSpaces();   // MatMul, and quantised ones
+absl::Span<const OperatorSpace> ReduceSpaces();    // ReduceSum, TopK, norms
+absl::Span<const OperatorSpace> SequenceSpaces();  // LSTM, Attention
+absl::Span<const OperatorSpace> WindowSpaces();    // Conv, pools
 
 }  // namespace nodewise

@@ -1,25 +1,43 @@
 #include <algorithm>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/autotest/configuration.h"
 #include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
+namespace {
+
+// Small enough that padding, strides and dilations all matter to inputs of a
+// few elements.
+constexpr int64_t kMostKernel = 4;
+// More than 16, a usual width of blocks of channels.
+constexpr int64_t kMostChannels = 20;
 
 // Windows that move over spatial sides, as they are whether their attributes
 // are set or left out.
 struct DrawnWindow {
-  std::vector<int64_t> kernel;
-  std::vector<int64_t> strides;
-  std::vector<int64_t> dilations;
-  std::vector<int64_t> pads;   // Those of auto_pad are not among them.
-  std::vector<int64_t> input;  // The spatial sides of what they read.
+  Ints kernel;
+  Ints strides;
+  Ints dilations;
+  Ints pads;   // Those of auto_pad are not among them.
+  Ints input;  // The spatial sides of what they read.
 
+  // How far a window reaches along a side.
+  int64_t ReachAlong(size_t side) const {
+    return (kernel[side] - 1) * dilations[side] + 1;
+  }
   // How often a window fits along a side, if there is no auto_pad.
-  int64_t CountAlong(size_t side) const;
+  int64_t CountAlong(size_t side) const {
+    const int64_t padded =
+        input[side] + pads[side] + pads[side + kernel.size()];
+    return (padded - ReachAlong(side)) / strides[side] + 1;
+  }
+  int64_t taps() const {
+    int64_t product = 1;
+    for (const int64_t side : kernel) product *= side;
+    return product;
+  }
 };
 
 struct WindowOptions {
@@ -30,38 +48,9 @@ struct WindowOptions {
 };
 
 // Draws windows that fit into what they read, and adds their attributes but
-// kernel_shape.
-DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
-                       const WindowOptions& options);
-
-// Draws how many spatial sides there are: 2 most of the time.
-size_t DrawSpatial(ConfigurationDraw& draw);
-
-// The channels of a convolution.
-struct DrawnChannels {
-  int64_t group = 1;
-  int64_t in = 1;   // In one group.
-  int64_t out = 1;  // In one group.
-};
-DrawnChannels DrawChannels(ConfigurationDraw& draw);
-
-// Returns the first sides followed by the others.
-std::vector<int64_t> JoinedSides(std::vector<int64_t> first,
-                                 const std::vector<int64_t>& others);
-
-namespace {
-
-constexpr int64_t kMostKernel = 4;
-constexpr int64_t kMostChannels = 20;
-
-}  // namespace
-
-int64_t DrawnWindow::CountAlong(size_t side) const {
-  const int64_t reach = (kernel[side] - 1) * dilations[side] + 1;
-  const int64_t padded = input[side] + pads[side] + pads[side + kernel.size()];
-  return (padded - reach) / strides[side] + 1;
-}
-
+// kernel_shape. The input is drawn last, as the reach of a window and a side
+// that is added to it, so that every draw is legal: drawn first, most inputs
+// would be too small for a dilated window.
 DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
                        const WindowOptions& options) {
   const Choices::Group group(draw.choices());
@@ -69,6 +58,7 @@ DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
   window.pads.resize(2 * spatial);
   const bool has_strides = draw.Often();
   const bool has_dilations = options.may_dilate && draw.Often();
+  // "" leaves both attributes out.
   const auto padding =
       options.has_auto_pad
           ? draw.One<std::string>(
@@ -79,12 +69,14 @@ DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
     window.kernel.push_back(draw.Between(1, kMostKernel));
     window.strides.push_back(has_strides ? draw.Between(1, 3) : 1);
     window.dilations.push_back(has_dilations ? draw.Between(1, 2) : 1);
-    const int64_t reach = (window.kernel[s] - 1) * window.dilations[s] + 1;
     if (padding == "pads") {
+      // No window lies in the padding alone: the mean of no element is not
+      // defined.
       window.pads[s] = draw.Between(0, window.kernel[s] - 1);
       window.pads[s + spatial] = draw.Between(0, window.kernel[s] - 1);
     }
-    window.input.push_back(reach + draw.Side(std::max<int64_t>(room, 1)) - 1);
+    window.input.push_back(window.ReachAlong(s) +
+                           draw.Side(std::max<int64_t>(room, 1)) - 1);
     room /= window.input[s];
   }
   if (has_strides) draw.Attr("strides", window.strides);
@@ -97,14 +89,27 @@ DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
   return window;
 }
 
+// Draws how many spatial sides there are: 2 most of the time.
 size_t DrawSpatial(ConfigurationDraw& draw) {
   return static_cast<size_t>(draw.One<int64_t>({2, 1, 2, 3}));
 }
 
+// The channels of a convolution.
+struct DrawnChannels {
+  int64_t group = 1;
+  int64_t in = 1;   // In one group.
+  int64_t out = 1;  // In one group.
+
+  int64_t all_in() const { return group * in; }
+  int64_t all_out() const { return group * out; }
+};
+
+// A quarter are depthwise, with one channel in each group, since many runtimes
+// have kernels of their own for these.
 DrawnChannels DrawChannels(ConfigurationDraw& draw) {
   DrawnChannels channels;
   if (draw.Often(25)) {
-    channels.group = draw.Between(1, kMostChannels);  // Depthwise.
+    channels.group = draw.Between(1, kMostChannels);
     channels.out = draw.Between(1, 2);
     return channels;
   }
@@ -114,20 +119,15 @@ DrawnChannels DrawChannels(ConfigurationDraw& draw) {
   return channels;
 }
 
-std::vector<int64_t> JoinedSides(std::vector<int64_t> first,
-                                 const std::vector<int64_t>& others) {
+Ints JoinedSides(Ints first, const Ints& others) {
   first.insert(first.end(), others.begin(), others.end());
   return first;
 }
 
-namespace {
-
-using Ints = std::vector<int64_t>;
-
-constexpr int64_t kMostPlanes = 20;
-
-void AddGroup(ConfigurationDraw& draw, int64_t group) {
-  if (group > 1 || draw.Often(20)) draw.Attr("group", group);
+void AddGroupAndKernel(ConfigurationDraw& draw, int64_t group,
+                       const DrawnWindow& window) {
+  draw.AttrUnless("group", group, 1, 20);
+  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
 }
 
 void DrawConv(ConfigurationDraw& draw) {
@@ -135,17 +135,17 @@ void DrawConv(ConfigurationDraw& draw) {
   const DrawnChannels channels = DrawChannels(draw);
   const int64_t batch = draw.Between(1, 2);
   WindowOptions options;
-  options.room /= batch * channels.group * channels.in;
+  options.room /= batch * channels.all_in();
   const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
-  AddGroup(draw, channels.group);
-  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
-  draw.Input(dtype,
-             JoinedSides({batch, channels.group * channels.in}, window.input));
-  draw.Weight(dtype, JoinedSides({channels.group * channels.out, channels.in},
-                                 window.kernel));
-  if (draw.Often()) draw.Weight(dtype, {channels.group * channels.out});
+  AddGroupAndKernel(draw, channels.group, window);
+  draw.Input(dtype, JoinedSides({batch, channels.all_in()}, window.input));
+  draw.Weight(dtype,
+              JoinedSides({channels.all_out(), channels.in}, window.kernel));
+  if (draw.Often()) draw.Weight(dtype, {channels.all_out()});
 }
 
+// Strides make the output larger than the input, so there is a quarter of the
+// usual room for it.
 void DrawConvTranspose(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const DrawnChannels channels = DrawChannels(draw);
@@ -153,28 +153,29 @@ void DrawConvTranspose(ConfigurationDraw& draw) {
   WindowOptions options;
   options.room /= 4 * channels.group * std::max(channels.in, channels.out);
   const DrawnWindow window = DrawWindow(draw, spatial, options);
-  AddGroup(draw, channels.group);
-  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
+  AddGroupAndKernel(draw, channels.group, window);
   if (draw.Often(25)) {
+    // An addition of a stride or more would be one more row of windows.
     Ints added;
-    for (size_t s = 0; s < spatial; ++s) {
-      added.push_back(draw.Between(0, window.strides[s] - 1));
+    for (const int64_t stride : window.strides) {
+      added.push_back(draw.Between(0, stride - 1));
     }
     draw.Attr("output_padding", added);
   } else if (draw.Often(20)) {
+    // Sides that are told are made by padding, so that they are the full ones
+    // or somewhat less.
     Ints told;
     for (size_t s = 0; s < spatial; ++s) {
-      const int64_t full = (window.input[s] - 1) * window.strides[s] + 1 +
-                           (window.kernel[s] - 1) * window.dilations[s];
+      const int64_t full =
+          (window.input[s] - 1) * window.strides[s] + window.ReachAlong(s);
       told.push_back(std::max<int64_t>(full - draw.Between(0, 2), 1));
     }
     draw.Attr("output_shape", told);
   }
-  draw.Input(dtype,
-             JoinedSides({1, channels.group * channels.in}, window.input));
-  draw.Weight(dtype, JoinedSides({channels.group * channels.in, channels.out},
-                                 window.kernel));
-  if (draw.Often()) draw.Weight(dtype, {channels.group * channels.out});
+  draw.Input(dtype, JoinedSides({1, channels.all_in()}, window.input));
+  draw.Weight(dtype,
+              JoinedSides({channels.all_in(), channels.out}, window.kernel));
+  if (draw.Often()) draw.Weight(dtype, {channels.all_out()});
 }
 
 // The norm is a whole number from version 2 on.
@@ -186,6 +187,7 @@ void DrawNorm(ConfigurationDraw& draw) {
   }
 }
 
+// Dilations and ceil_mode came to the three pools with different opsets.
 void DrawPool(ConfigurationDraw& draw) {
   const bool is_max = draw.Is("MaxPool");
   const DLDataType dtype = is_max && draw.opset() >= 12 && draw.Often(15)
@@ -193,7 +195,7 @@ void DrawPool(ConfigurationDraw& draw) {
                                : draw.Float();
   const int dilates_since = is_max ? 10 : draw.Is("AveragePool") ? 19 : 18;
   const int ceils_since = draw.Is("LpPool") ? 18 : 10;
-  const int64_t channels = draw.Side(kMostPlanes);
+  const int64_t channels = draw.Side(kMostChannels);
   WindowOptions options;
   options.may_dilate = draw.opset() >= dilates_since;
   options.room /= channels;
@@ -216,23 +218,24 @@ void DrawGlobalPool(ConfigurationDraw& draw) {
   draw.Input(draw.Float(), draw.Sides(3, 5, false));
 }
 
+// Codes lie in the range of both types, and are cut to that of the one that is
+// drawn. Zero points are about the middle of each range.
 void DrawIntegerConv(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.One({kUint8, kInt8});
   const DLDataType of_weights = draw.One({kUint8, kInt8});
   const DrawnChannels channels = DrawChannels(draw);
-  const int64_t outputs = channels.group * channels.out;
+  const int64_t outputs = channels.all_out();
   WindowOptions options;
-  options.room /= channels.group * channels.in;
+  options.room /= channels.all_in();
   const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
-  AddGroup(draw, channels.group);
-  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
+  AddGroupAndKernel(draw, channels.group, window);
   const InputDomain codes = InputDomain::Whole(-128, 255);
   const InputDomain zeros = InputDomain::Whole(-20, 100);
-  const Ints x = JoinedSides({1, channels.group * channels.in}, window.input);
+  const Ints x = JoinedSides({1, channels.all_in()}, window.input);
   const Ints w = JoinedSides({outputs, channels.in}, window.kernel);
   const Ints by_output = draw.Often() ? Ints{outputs} : Ints{};
+  draw.Input(dtype, x, codes);
   if (draw.Is("ConvInteger")) {
-    draw.Input(dtype, x, codes);
     draw.Weight(of_weights, w, codes);
     if (draw.Often(30)) return;
     draw.Weight(dtype, {}, zeros);
@@ -240,16 +243,17 @@ void DrawIntegerConv(ConfigurationDraw& draw) {
     return;
   }
   const InputDomain scales = InputDomain::Within(1.0 / 64, 0.25);
-  draw.Input(dtype, x, codes);
   draw.Weight(kFloat32, {}, scales);
   draw.Weight(dtype, {}, zeros);
   draw.Weight(of_weights, w, codes);
   draw.Weight(kFloat32, by_output, scales);
   draw.Weight(of_weights, by_output, zeros);
+  // The scale of the output is larger, or nearly all results would saturate.
   draw.Weight(kFloat32, {}, InputDomain::Within(0.25, 8));
   draw.Weight(dtype, {}, zeros);
-  if (draw.Often())
+  if (draw.Often()) {
     draw.Weight(kInt32, {outputs}, InputDomain::Whole(-300, 300));
+  }
 }
 
 // Offsets lie between elements, and around them.
@@ -262,36 +266,27 @@ void DrawDeformConv(ConfigurationDraw& draw) {
   const size_t spatial = draw.Often(15) ? 1 : 2;
   WindowOptions options;
   options.has_auto_pad = false;
+  // There is an offset for every tap of every window.
   options.room = 64;
   const DrawnWindow window = DrawWindow(draw, spatial, options);
-  AddGroup(draw, group);
-  if (offset_group > 1 || draw.Often(20)) {
-    draw.Attr("offset_group", offset_group);
-  }
+  draw.AttrUnless("group", group, 1, 20);
+  draw.AttrUnless("offset_group", offset_group, 1, 20);
   if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
   Ints output;
-  int64_t taps = 1;
-  for (size_t s = 0; s < spatial; ++s) {
-    output.push_back(window.CountAlong(s));
-    taps *= window.kernel[s];
-  }
+  for (size_t s = 0; s < spatial; ++s) output.push_back(window.CountAlong(s));
   const int64_t batch = draw.Between(1, 2);
+  const int64_t offsets = offset_group * window.taps();
   // Neighbours that do not count may be multiplied by 0, or left out.
   const InputDomain finite = InputDomain::Within(-4, 4);
   draw.Input(dtype, JoinedSides({batch, group * in}, window.input), finite);
   draw.Weight(dtype, JoinedSides({outputs, in}, window.kernel), finite);
   draw.Input(
       dtype,
-      JoinedSides({batch, offset_group * taps * static_cast<int64_t>(spatial)},
-                  output),
+      JoinedSides({batch, offsets * static_cast<int64_t>(spatial)}, output),
       InputDomain::Within(-2, 2));
+  draw.WeightIf(draw.Often(), dtype, {outputs});
   if (draw.Often()) {
-    draw.Weight(dtype, {outputs});
-  } else {
-    draw.NoInput();
-  }
-  if (draw.Often()) {
-    draw.Input(dtype, JoinedSides({batch, offset_group * taps}, output),
+    draw.Input(dtype, JoinedSides({batch, offsets}, output),
                InputDomain::Within(0, 1));
   }
 }
@@ -303,18 +298,18 @@ void DrawCol2Im(ConfigurationDraw& draw) {
   options.has_auto_pad = false;
   options.room = 200;
   const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
-  int64_t taps = 1;
   int64_t columns = 1;
   for (size_t s = 0; s < window.kernel.size(); ++s) {
-    taps *= window.kernel[s];
     columns *= window.CountAlong(s);
   }
-  draw.Input(dtype, {draw.Between(1, 2), draw.Between(1, 3) * taps, columns});
+  draw.Input(dtype,
+             {draw.Between(1, 2), draw.Between(1, 3) * window.taps(), columns});
   draw.Ints(window.input);
   draw.Ints(window.kernel);
 }
 
-// Each element goes to another place.
+// Each element goes to another place: which of two that go to one is left there
+// is not said.
 void DrawMaxUnpool(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const Ints shape = draw.Sides(3, 4, false);
@@ -342,6 +337,7 @@ void DrawMaxUnpool(ConfigurationDraw& draw) {
   const Ints chosen = draw.Distinct(places, elements);
   draw.Numbers(kInt64, shape, {chosen.begin(), chosen.end()}, draw.Often());
   if (draw.Often(30)) {
+    // The places stay inside of an output that is told to be larger.
     for (size_t s = 2; s < output.size(); ++s) output[s] += draw.Between(0, 2);
     draw.Ints(output);
   }

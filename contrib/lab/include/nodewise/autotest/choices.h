@@ -127,6 +127,17 @@ enum class SpecialKind {
 };
 inline constexpr int kSpecialKinds = 6;
 
+// Returns a tensor of these numbers, row by row, each rounded to the type.
+// REQUIRES: it has as many elements.
+absl::StatusOr<NDArray> TensorOfDoubles(DLDataType dtype,
+                                        absl::Span<const int64_t> shape,
+                                        absl::Span<const double> numbers);
+
+// Returns an int64 tensor of these numbers; not by way of doubles, which cannot
+// hold the largest integers. REQUIRES: as above.
+absl::StatusOr<NDArray> TensorOfInts(absl::Span<const int64_t> shape,
+                                     absl::Span<const int64_t> numbers);
+
 // Draws a tensor. Takes two choices for a tensor of any size: a kind and a
 // seed; with a special kind a quarter of its elements is such, where the domain
 // allows it. Fails with kUnimplemented for types that nothing calculates with.

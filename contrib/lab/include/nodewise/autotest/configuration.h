@@ -119,6 +119,9 @@ class ConfigurationDraw {
   int64_t Axis(size_t rank);
   // A place from 0 to rank - 1, or the negative number that means it.
   int64_t SignedAxis(size_t rank);
+  // SignedAxis() from opset 11 on, which let most operators count from the end;
+  // Axis() below it.
+  int64_t AxisOfOpset(size_t rank);
   // Some of all axes, in ascending order.
   std::vector<int64_t> Axes(size_t rank, bool may_be_none = false);
   // Some of all axes in any order; some as negative numbers if the opset is at
@@ -146,8 +149,23 @@ class ConfigurationDraw {
   // the time, since few candidates take shapes that only a run tells.
   void Ints(const std::vector<int64_t>& numbers);
   void Int(int64_t number);  // int64, of rank 0.
+  template <typename T>
+  void Scalar(DLDataType dtype, T number, bool is_constant = true) {
+    Numbers(dtype, {}, {static_cast<double>(number)}, is_constant);
+  }
   void NoInput();
+  // As Input() and Weight(), or NoInput().
+  void InputIf(bool is_given, DLDataType dtype, std::vector<int64_t> shape,
+               InputDomain domain = {});
+  void WeightIf(bool is_given, DLDataType dtype, std::vector<int64_t> shape,
+                InputDomain domain = {});
   void Attr(std::string name, AttrValue value);
+  // Leaves out a value that is the attribute's default, but for so many of 100
+  // cases.
+  void AttrUnless(std::string name, int64_t value, int64_t usual,
+                  int percent = 50);
+  void AttrUnless(std::string name, std::string value, std::string_view usual,
+                  int percent = 50);
   // The number of a type in ONNX.
   void TypeAttr(std::string name, DLDataType dtype);
   // Leaves the attribute out, or takes one of these.
@@ -169,6 +187,8 @@ class ConfigurationDraw {
   absl::StatusOr<Configuration> Take();
 
  private:
+  void AddInts(absl::Span<const int64_t> shape,
+               absl::Span<const int64_t> numbers);
   void AddConstant(DLDataType dtype, std::vector<int64_t> shape,
                    const InputDomain& domain);
   // The next input is an attribute at this opset.

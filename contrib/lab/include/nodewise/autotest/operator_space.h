@@ -23,7 +23,15 @@ struct OperatorSpace {
   void (*draw)(ConfigurationDraw& draw);
 };
 
-struct BackwardCase;  // nodewise/autotest/backward.h
+// What a case differentiates; its network is the gradient of `forward`, as
+// GradientOf() makes it.
+struct BackwardCase {
+  Network forward;
+  // By cotangent: the output that it weighs.
+  std::vector<size_t> outputs;
+  // By output of the gradient: the input that it is for.
+  std::vector<size_t> inputs;
+};
 
 // A configuration that the operator's rules accept, as a network, or as the
 // gradient of one; or a whole network.
@@ -62,19 +70,6 @@ absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw);
 // How many draws are refused before an operator counts as one that nothing can
 // be drawn for.
 inline constexpr int kMostRefusedDraws = 200;
-
-// Returns the spaces of single operators, for listings.
-std::vector<std::string_view> OperatorsWithSpaces();
-
-// What a case differentiates; its network is the gradient of `forward`, as
-// GradientOf() makes it.
-struct BackwardCase {
-  Network forward;
-  // By cotangent: the output that it weighs.
-  std::vector<size_t> outputs;
-  // By output of the gradient: the input that it is for.
-  std::vector<size_t> inputs;
-};
 
 // Draws a cotangent for each output that has one, and returns them behind the
 // inputs of `backward.forward`: the inputs of `gradient`. Where sizes depend on
