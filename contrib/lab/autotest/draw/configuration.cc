@@ -1,7 +1,6 @@
 #include "nodewise/autotest/configuration.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -12,6 +11,38 @@
 
 namespace nodewise {
 namespace {
+
+// Floats first; in all lists the first type is the simplest, and those that
+// fewer kernels have come later.
+constexpr DLDataType kNumbers[] = {kFloat32, kFloat16, kFloat64, kBfloat16,
+                                   kInt64,   kInt32,   kInt8,    kUint8,
+                                   kInt16,   kUint16,  kUint32,  kUint64};
+constexpr size_t kFloatTypes = 4;
+constexpr DLDataType kAll[] = {kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,
+                               kInt32,   kInt8,    kUint8,   kBool,     kInt16,
+                               kUint16,  kUint32,  kUint64};
+constexpr int kGivenPercent = 15;  // Per cent of shapes that only a run tells.
+// Sides beside the small ones: around the widths of vectors and tiles.
+constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16, 17,
+                                  31, 32, 33, 63, 64, 65};
+constexpr uint64_t kSmallSides = 4;  // From 1 on.
+// How often what is drawn is as what is there already.
+// An operator of a network has to read what others make, or the network would
+// be as many networks side by side; but new tensors have to come, too, or all
+// of a network would have one shape.
+constexpr int kPreferredTypes = 85;
+constexpr int kPreferredShapes = 75;
+constexpr int kPreferredSides = 50;
+
+// Any version in which the row holds, the newest being the simplest. The rows
+// of other domains are drawn at the version that brought them.
+int DrawOpset(const OperatorDef& def, Choices* choices) {
+  const int last =
+      def.domain.empty() ? std::min(kNewestOpset, def.until - 1) : def.since;
+  const int newest = std::max(last, def.since);
+  return newest - static_cast<int>(
+                      choices->UpTo(static_cast<uint64_t>(newest - def.since)));
+}
 
 TensorType TypeOf(const CaseInput& input) {
   return TensorType(input.dtype, Shape(input.shape.begin(), input.shape.end()));
@@ -40,6 +71,7 @@ struct AttrText {
 
 }  // namespace
 
+// The names of values say their places, which shrinking and reports rely on.
 absl::StatusOr<Network> NetworkOf(const Configuration& configuration) {
   const OperatorDef& def = *configuration.def;
   Network network("case");
@@ -109,39 +141,6 @@ std::string ToString(const Configuration& configuration) {
                      fmt::join(inputs, ", "));
 }
 
-namespace {
-
-// Floats first; in all lists the first type is the simplest, and those that
-// fewer kernels have come later.
-constexpr DLDataType kNumbers[] = {kFloat32, kFloat16, kFloat64, kBfloat16,
-                                   kInt64,   kInt32,   kInt8,    kUint8,
-                                   kInt16,   kUint16,  kUint32,  kUint64};
-constexpr size_t kFloatTypes = 4;
-constexpr DLDataType kAll[] = {kFloat32, kFloat16, kFloat64, kBfloat16, kInt64,
-                               kInt32,   kInt8,    kUint8,   kBool,     kInt16,
-                               kUint16,  kUint32,  kUint64};
-constexpr int kGivenPercent = 15;  // Per cent of shapes that only a run tells.
-// Sides beside the small ones: around the widths of vectors and tiles.
-constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16, 17,
-                                  31, 32, 33, 63, 64, 65};
-constexpr uint64_t kSmallSides = 4;  // From 1 on.
-// How often what is drawn is as what is there already.
-constexpr int kPreferredTypes = 85;
-constexpr int kPreferredShapes = 75;
-constexpr int kPreferredSides = 50;
-
-// Any version in which the row holds, the newest being the simplest. The rows
-// of other domains are drawn at the version that brought them.
-int DrawOpset(const OperatorDef& def, Choices* choices) {
-  const int last =
-      def.domain.empty() ? std::min(kNewestOpset, def.until - 1) : def.since;
-  const int newest = std::max(last, def.since);
-  return newest - static_cast<int>(
-                      choices->UpTo(static_cast<uint64_t>(newest - def.since)));
-}
-
-}  // namespace
-
 ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, Choices* choices)
     : ConfigurationDraw(def, DrawOpset(def, choices), choices) {}
 
@@ -153,27 +152,8 @@ ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, int opset,
   configuration_.outputs.assign(def.min_outputs(), true);
 }
 
-void ConfigurationDraw::Prefer(DLDataType dtype, std::vector<int64_t> shape) {
-  prefers_ = true;
-  preferred_type_ = dtype;
-  preferred_shape_ = std::move(shape);
-}
-
-// No choice is made where there is nothing to prefer.
-bool ConfigurationDraw::TakesPreferred(int percent) {
-  return prefers_ && Often(percent);
-}
-
-int64_t ConfigurationDraw::Between(int64_t least, int64_t most) {
-  if (most <= least) return least;
-  return least + static_cast<int64_t>(
-                     choices_->UpTo(static_cast<uint64_t>(most - least)));
-}
-
-bool ConfigurationDraw::Often(int percent) {
-  return choices_->UpTo(99) >= static_cast<uint64_t>(100 - percent);
-}
-
+// Half of all draws take the first type, since a fault in another type mostly
+// shows in the first as well, and is simpler to read there.
 DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
   const bool has_preferred =
       std::ranges::any_of(types, [this](DLDataType type) {
@@ -193,6 +173,9 @@ DLDataType ConfigurationDraw::Integer() {
 DLDataType ConfigurationDraw::Number() { return Type(kNumbers); }
 DLDataType ConfigurationDraw::Any() { return Type(kAll); }
 
+// The rules of the operator are asked with inputs of known types and unknown
+// shapes. Rules that want several types at once accept none of these, and then
+// any type is drawn, and the draw is refused or not.
 DLDataType ConfigurationDraw::Legal() {
   const OpAttrs defaults = OpAttrs::Defaults(def());
   std::vector<InputInfo> infos(std::max<size_t>(def().min_inputs(), 1));
@@ -204,7 +187,9 @@ DLDataType ConfigurationDraw::Legal() {
   return legal.empty() ? Any() : Type(legal);
 }
 
-// One choice, and a smaller one is never a longer side, but for empty ones.
+// One choice, and a smaller one is never a longer side, but for empty ones,
+// which come last: they are special, and not simple. Of 100 places, 70 are
+// shared by the small sides and 28 by the others.
 int64_t ConfigurationDraw::Side(int64_t most, bool may_be_empty) {
   constexpr uint64_t kSmallShare = 70;
   constexpr uint64_t kEmptyShare = 2;
@@ -232,6 +217,7 @@ std::vector<int64_t> ConfigurationDraw::Sides(int64_t least_rank,
       TakesPreferred(kPreferredShapes)) {
     return preferred_shape_;
   }
+  // What is left of the most elements bounds each side in turn.
   std::vector<int64_t> sides(
       static_cast<size_t>(Between(least_rank, most_rank)));
   int64_t room = kMostElements;
@@ -255,18 +241,10 @@ std::vector<int64_t> ConfigurationDraw::PartOf(
   return part;
 }
 
-int64_t ConfigurationDraw::Axis(size_t rank) {
-  return Between(0, std::max<int64_t>(static_cast<int64_t>(rank), 1) - 1);
-}
-
 int64_t ConfigurationDraw::SignedAxis(size_t rank) {
   const int64_t axis = Axis(rank);
   const auto count = std::max<int64_t>(static_cast<int64_t>(rank), 1);
   return Often(30) ? axis - count : axis;
-}
-
-int64_t ConfigurationDraw::AxisOfOpset(size_t rank) {
-  return opset() >= 11 ? SignedAxis(rank) : Axis(rank);
 }
 
 std::vector<int64_t> ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
@@ -296,6 +274,7 @@ std::vector<int64_t> ConfigurationDraw::SignedAxes(size_t rank,
 std::vector<int64_t> ConfigurationDraw::Distinct(int64_t count,
                                                  int64_t how_many) {
   const Choices::Group group(choices_);
+  // Two choices, for any number of numbers: those in steps around a circle.
   const int64_t first = Between(0, count - 1);
   int64_t step = Between(1, count);
   // Then no number comes twice before all have come.
@@ -312,6 +291,7 @@ std::vector<int64_t> ConfigurationDraw::Order(size_t count) {
   const Choices::Group group(choices_);
   std::vector<int64_t> order(count);
   std::iota(order.begin(), order.end(), 0);
+  // A shuffle in which 0 leaves each element at its place.
   for (size_t i = 0; i + 1 < count; ++i) {
     std::swap(order[i], order[i + choices_->UpTo(count - 1 - i)]);
   }
@@ -326,6 +306,7 @@ void ConfigurationDraw::Input(DLDataType dtype, std::vector<int64_t> shape,
 void ConfigurationDraw::AddConstant(DLDataType dtype,
                                     std::vector<int64_t> shape,
                                     const InputDomain& usual) {
+  // Only where that leaves more than one number, and is not a special domain.
   InputDomain domain = usual;
   if (prefers_whole_ && domain.least <= -1 && domain.most >= 1) {
     domain.is_whole = true;
@@ -333,8 +314,7 @@ void ConfigurationDraw::AddConstant(DLDataType dtype,
   auto drawn = DrawTensor(dtype, shape, domain, choices_);
   status_.Update(drawn.status());
   configuration_.inputs.push_back({true, dtype, std::move(shape), domain,
-                                   drawn.ok() ? *std::move(drawn) : NDArray(),
-                                   true});
+                                   std::move(drawn).value_or(NDArray()), true});
 }
 
 void ConfigurationDraw::Weight(DLDataType dtype, std::vector<int64_t> shape,
@@ -344,18 +324,6 @@ void ConfigurationDraw::Weight(DLDataType dtype, std::vector<int64_t> shape,
   } else {
     Input(dtype, std::move(shape), domain);
   }
-}
-
-void ConfigurationDraw::InputIf(bool is_given, DLDataType dtype,
-                                std::vector<int64_t> shape,
-                                InputDomain domain) {
-  is_given ? Input(dtype, std::move(shape), domain) : NoInput();
-}
-
-void ConfigurationDraw::WeightIf(bool is_given, DLDataType dtype,
-                                 std::vector<int64_t> shape,
-                                 InputDomain domain) {
-  is_given ? Weight(dtype, std::move(shape), domain) : NoInput();
 }
 
 void ConfigurationDraw::Fixed(NDArray contents, bool is_constant) {
@@ -385,50 +353,16 @@ void ConfigurationDraw::AddInts(absl::Span<const int64_t> shape,
   Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
 }
 
-void ConfigurationDraw::Ints(const std::vector<int64_t>& numbers) {
-  AddInts({std::ssize(numbers)}, numbers);
-}
-
-void ConfigurationDraw::Int(int64_t number) { AddInts({}, {number}); }
-
+// Many attributes became inputs. A space adds them as inputs in any case, and
+// an older opset turns constants into attributes; so there they have to be
+// constant.
 bool ConfigurationDraw::IsAttribute() const {
-  return std::any_of(def().moved.begin(), def().moved.end(),
-                     [this](const MovedAttribute& moved) {
-                       return moved.input == configuration_.inputs.size() &&
-                              opset() < moved.until;
-                     });
+  return std::ranges::any_of(def().moved, [this](const MovedAttribute& moved) {
+    return moved.input == configuration_.inputs.size() && opset() < moved.until;
+  });
 }
 
-void ConfigurationDraw::NoInput() {
-  configuration_.inputs.push_back({false, {}, {}});
-}
-
-void ConfigurationDraw::Attr(std::string name, AttrValue value) {
-  configuration_.attributes.push_back({std::move(name), std::move(value)});
-}
-
-void ConfigurationDraw::AttrUnless(std::string name, int64_t value,
-                                   int64_t usual, int percent) {
-  if (value != usual || Often(percent)) Attr(std::move(name), value);
-}
-
-void ConfigurationDraw::AttrUnless(std::string name, std::string value,
-                                   std::string_view usual, int percent) {
-  if (value != usual || Often(percent)) Attr(std::move(name), value);
-}
-
-void ConfigurationDraw::TypeAttr(std::string name, DLDataType dtype) {
-  Attr(std::move(name), OnnxNumberOf(dtype).value_or(0));
-}
-
-void ConfigurationDraw::Outputs(size_t count) {
-  configuration_.outputs.assign(count, true);
-}
-
-void ConfigurationDraw::WantOutputs(std::vector<bool> wanted) {
-  configuration_.outputs = std::move(wanted);
-}
-
+// Inputs at the end that are not given are left out altogether, as models do.
 absl::StatusOr<Configuration> ConfigurationDraw::Take() {
   if (!status_.ok()) return status_;
   while (!configuration_.inputs.empty() &&

@@ -39,16 +39,6 @@ NetworkBuilder::NetworkBuilder(BuilderOptions options, Choices* choices)
   (void)network_.SetOpset("", options_.opset);
 }
 
-bool NetworkBuilder::Often(int percent) {
-  return choices_->UpTo(99) >= static_cast<uint64_t>(100 - percent);
-}
-
-int64_t NetworkBuilder::Between(int64_t least, int64_t most) {
-  if (most <= least) return least;
-  return least + static_cast<int64_t>(
-                     choices_->UpTo(static_cast<uint64_t>(most - least)));
-}
-
 std::optional<PoolTensor> NetworkBuilder::Any() {
   if (pool_.empty()) return std::nullopt;
   const uint64_t all = pool_.size();

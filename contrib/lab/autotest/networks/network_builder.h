@@ -44,11 +44,13 @@ class NetworkBuilder {
   Network& network() { return network_; }
   const std::vector<PoolTensor>& pool() const { return pool_; }
   // True in so many of 100 cases; false is simplest.
-  bool Often(int percent = 50);
-  int64_t Between(int64_t least, int64_t most);
+  bool Often(int percent = 50) { return choices_->Often(percent); }
+  int64_t Between(int64_t least, int64_t most) {
+    return choices_->Between(least, most);
+  }
   template <typename T>
   T One(std::initializer_list<T> options) {
-    return options.begin()[choices_->UpTo(options.size() - 1)];
+    return choices_->One(options);
   }
 
   // Returns a tensor of the pool, the newest ones more likely; none if it is

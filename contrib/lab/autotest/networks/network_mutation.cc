@@ -80,16 +80,6 @@ constexpr int kOtherSize = 70;  // Per cent of sides that may change.
 constexpr const char* kPointwise[] = {"Relu", "Neg",       "Abs", "Sigmoid",
                                       "Tanh", "LeakyRelu", "Elu", "Identity"};
 
-bool DrawOften(Choices* choices, int percent) {
-  return choices->UpTo(99) >= static_cast<uint64_t>(100 - percent);
-}
-
-int64_t DrawBetween(Choices* choices, int64_t least, int64_t most) {
-  if (most <= least) return least;
-  return least + static_cast<int64_t>(
-                     choices->UpTo(static_cast<uint64_t>(most - least)));
-}
-
 // Returns operations that read what one makes, or make what it reads.
 std::set<OperationId> NeighboursOf(const Network& network, OperationId id) {
   std::set<OperationId> neighbours;
@@ -113,7 +103,7 @@ std::set<OperationId> NeighboursOf(const Network& network, OperationId id) {
 std::set<OperationId> DrawPart(const Network& network, Choices* choices) {
   const auto order = network.order();
   std::set<OperationId> part = {order[choices->UpTo(order.size() - 1)]};
-  const int64_t wanted = DrawBetween(choices, 1, kMostOperations);
+  const int64_t wanted = choices->Between(1, kMostOperations);
   while (std::ssize(part) < wanted) {
     std::set<OperationId> next;
     for (const OperationId id : part) {
@@ -154,7 +144,7 @@ class Mutant {
 
   absl::StatusOr<OperatorCase> Make() {
     NODEWISE_RETURN_IF_ERROR(DrawSizes());
-    for (int64_t i = DrawBetween(choices_, 0, kMostMutations); i > 0; --i) {
+    for (int64_t i = choices_->Between(0, kMostMutations); i > 0; --i) {
       const Choices::Group group(choices_);
       // What the network refuses stays as it was.
       (void)Change();
@@ -176,8 +166,8 @@ class Mutant {
       Shape shape = *type.shape;
       for (Dim& side : shape) {
         const Dim before = side;
-        if (before.is_known() && !DrawOften(choices_, kOtherSize)) continue;
-        side = Dim(DrawBetween(choices_, 1, kMostInputSide));
+        if (before.is_known() && !choices_->Often(kOtherSize)) continue;
+        side = Dim(choices_->Between(1, kMostInputSide));
         const absl::Status changed =
             network_.SetInputType(id, TensorType(type.dtype, shape));
         if (changed.ok()) continue;
@@ -306,7 +296,7 @@ class Mutant {
         const OperationId made,
         network_.AddOperation({operation.attrs, operation.inputs}));
     const ValueId again = network_.operation(made).outputs[0];
-    if (DrawOften(choices_, 50)) return ShowAlso(again);
+    if (choices_->Often()) return ShowAlso(again);
     const OperatorDef* const add =
         AllOperators().Find("", "Add", network_.opset());
     NODEWISE_ASSIGN_OR_RETURN(

@@ -329,8 +329,7 @@ constexpr OperatorSpace kClassicSpaces[] = {
     {"SVMClassifier", &DrawSvmClassifier},
     {"SVMRegressor", &DrawSvmRegressor},
     {"TreeEnsembleClassifier", &DrawTreeClassifier},
-    {"TreeEnsembleRegressor", &DrawTreeRegressor},
-};
+    {"TreeEnsembleRegressor", &DrawTreeRegressor}};
 
 }  // namespace
 

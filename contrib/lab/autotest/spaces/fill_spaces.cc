@@ -119,8 +119,7 @@ constexpr OperatorSpace kFillSpaces[] = {
     {"MelWeightMatrix", &DrawMelWeights},
     {"NonZero", &DrawNonZero},
     {"Range", &DrawRange},
-    {"Trilu", &DrawTrilu},
-};
+    {"Trilu", &DrawTrilu}};
 
 // Random numbers themselves are left to each implementation; types and shapes
 // are not, and are what a case can be judged by.
@@ -163,8 +162,7 @@ void DrawMultinomial(ConfigurationDraw& draw) {
 constexpr OperatorSpace kRandomSpaces[] = {
     {"Bernoulli", &DrawBernoulli},  {"Multinomial", &DrawMultinomial},
     {"RandomNormal", &DrawRandom},  {"RandomNormalLike", &DrawRandomLike},
-    {"RandomUniform", &DrawRandom}, {"RandomUniformLike", &DrawRandomLike},
-};
+    {"RandomUniform", &DrawRandom}, {"RandomUniformLike", &DrawRandomLike}};
 
 }  // namespace
 

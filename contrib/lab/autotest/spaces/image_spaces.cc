@@ -229,8 +229,7 @@ void DrawRoi(ConfigurationDraw& draw) {
 constexpr OperatorSpace kImageSpaces[] = {
     {"AffineGrid", &DrawAffineGrid}, {"GridSample", &DrawGridSample},
     {"MaxRoiPool", &DrawRoi},        {"Resize", &DrawResize},
-    {"RoiAlign", &DrawRoi},          {"Upsample", &DrawScaled},
-};
+    {"RoiAlign", &DrawRoi},          {"Upsample", &DrawScaled}};
 
 }  // namespace
 

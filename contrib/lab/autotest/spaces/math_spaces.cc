@@ -257,14 +257,10 @@ void DrawTrees(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kMathSpaces[] = {
-    {"DFT", &DrawDft},
-    {"Det", &DrawSquare},
-    {"Einsum", &DrawEinsum},
-    {"Inverse", &DrawSquare},
-    {"STFT", &DrawStft},
-    {"TfIdfVectorizer", &DrawNgrams},
-    {"TreeEnsemble", &DrawTrees},
-};
+    {"DFT", &DrawDft},           {"Det", &DrawSquare},
+    {"Einsum", &DrawEinsum},     {"Inverse", &DrawSquare},
+    {"STFT", &DrawStft},         {"TfIdfVectorizer", &DrawNgrams},
+    {"TreeEnsemble", &DrawTrees}};
 
 }  // namespace
 

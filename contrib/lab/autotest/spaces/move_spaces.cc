@@ -522,8 +522,7 @@ constexpr OperatorSpace kMoveSpaces[] = {
     {"TensorScatter", &DrawTensorScatter},
     {"Tile", &DrawTile},
     {"Transpose", &DrawTranspose},
-    {"Unsqueeze", &DrawUnsqueeze},
-};
+    {"Unsqueeze", &DrawUnsqueeze}};
 
 }  // namespace
 

@@ -206,8 +206,7 @@ constexpr OperatorSpace kPointwiseSpaces[] = {
     {"PRelu", &DrawPRelu},     {"Pow", &DrawPair},
     {"Sub", &DrawPair},        {"Sum", &DrawAlike},
     {"SwiGLU", &DrawAlike},    {"Where", &DrawWhere},
-    {"Xor", &DrawPair},
-};
+    {"Xor", &DrawPair}};
 
 }  // namespace
 

@@ -247,8 +247,7 @@ constexpr OperatorSpace kProductSpaces[] = {
     {"MatMul", &DrawMatMul},
     {"MatMulInteger", &DrawIntegerMatMul},
     {"QLinearMatMul", &DrawIntegerMatMul},
-    {"QuantizeLinear", &DrawQuantize},
-};
+    {"QuantizeLinear", &DrawQuantize}};
 
 }  // namespace
 

@@ -251,8 +251,7 @@ constexpr OperatorSpace kReduceSpaces[] = {
     {"Softmax", &DrawSoftmax},
     {"SoftmaxCrossEntropyLoss", &DrawLoss},
     {"TopK", &DrawTopK},
-    {"Unique", &DrawUnique},
-};
+    {"Unique", &DrawUnique}};
 
 }  // namespace
 

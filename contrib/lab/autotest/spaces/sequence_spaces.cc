@@ -336,8 +336,7 @@ constexpr OperatorSpace kSequenceSpaces[] = {
     {"LSTM", &DrawRecurrent},
     {"LinearAttention", &DrawLinearAttention},
     {"RNN", &DrawRecurrent},
-    {"RotaryEmbedding", &DrawRotary},
-};
+    {"RotaryEmbedding", &DrawRotary}};
 
 }  // namespace
 

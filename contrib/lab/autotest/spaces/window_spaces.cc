@@ -356,8 +356,7 @@ constexpr OperatorSpace kWindowSpaces[] = {
     {"LpPool", &DrawPool},
     {"MaxPool", &DrawPool},
     {"MaxUnpool", &DrawMaxUnpool},
-    {"QLinearConv", &DrawIntegerConv},
-};
+    {"QLinearConv", &DrawIntegerConv}};
 
 }  // namespace
 

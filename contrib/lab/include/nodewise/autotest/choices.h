@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,22 @@ class Choices {
   uint64_t UpTo(uint64_t most);
   // Returns a number of 64 random bits, one choice.
   uint64_t Bits() { return UpTo(UINT64_MAX); }
+  // Returns a number from `least`, the simplest, to `most`; without a choice if
+  // there is only one.
+  int64_t Between(int64_t least, int64_t most) {
+    if (most <= least) return least;
+    return least +
+           static_cast<int64_t>(UpTo(static_cast<uint64_t>(most - least)));
+  }
+  // Returns true in so many of 100 cases; false is simplest.
+  bool Often(int percent = 50) {
+    return UpTo(99) >= static_cast<uint64_t>(100 - percent);
+  }
+  // Returns one of several; the first is the simplest.
+  template <typename Options>
+  auto One(const Options& options) {
+    return std::begin(options)[UpTo(std::size(options) - 1)];
+  }
 
   // What is chosen while it lives belongs together.
   class Group {

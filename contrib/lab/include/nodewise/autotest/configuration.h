@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,7 +78,11 @@ class ConfigurationDraw {
 
   // Types, shapes and sides are those of a tensor that is there already, most
   // of the time, wherever they fit.
-  void Prefer(DLDataType dtype, std::vector<int64_t> shape);
+  void Prefer(DLDataType dtype, std::vector<int64_t> shape) {
+    prefers_ = true;
+    preferred_type_ = dtype;
+    preferred_shape_ = std::move(shape);
+  }
   // Constants hold whole numbers, where nothing else is said.
   void PreferWhole() { prefers_whole_ = true; }
 
@@ -87,16 +93,18 @@ class ConfigurationDraw {
 
   // --- Decisions.
   // From `least`, the simplest, to `most`, both included.
-  int64_t Between(int64_t least, int64_t most);
+  int64_t Between(int64_t least, int64_t most) {
+    return choices_->Between(least, most);
+  }
   // True in so many of 100 cases; false is simplest.
-  bool Often(int percent = 50);
+  bool Often(int percent = 50) { return choices_->Often(percent); }
   template <typename T>
   T One(std::initializer_list<T> options) {
-    return options.begin()[choices_->UpTo(options.size() - 1)];
+    return choices_->One(options);
   }
   template <typename T>
   T One(const std::vector<T>& options) {
-    return options[choices_->UpTo(options.size() - 1)];
+    return choices_->One(options);
   }
   // One of these types; the first one in half of the cases.
   DLDataType Type(absl::Span<const DLDataType> types);
@@ -116,12 +124,16 @@ class ConfigurationDraw {
   // A shape that broadcasts to this one: sides left out at the front, or 1.
   std::vector<int64_t> PartOf(const std::vector<int64_t>& shape);
   // A place from 0 to rank - 1; rank 0 is taken for 1.
-  int64_t Axis(size_t rank);
+  int64_t Axis(size_t rank) {
+    return Between(0, std::max<int64_t>(static_cast<int64_t>(rank), 1) - 1);
+  }
   // A place from 0 to rank - 1, or the negative number that means it.
   int64_t SignedAxis(size_t rank);
   // SignedAxis() from opset 11 on, which let most operators count from the end;
   // Axis() below it.
-  int64_t AxisOfOpset(size_t rank);
+  int64_t AxisOfOpset(size_t rank) {
+    return opset() >= 11 ? SignedAxis(rank) : Axis(rank);
+  }
   // Some of all axes, in ascending order.
   std::vector<int64_t> Axes(size_t rank, bool may_be_none = false);
   // Some of all axes in any order; some as negative numbers if the opset is at
@@ -147,27 +159,41 @@ class ConfigurationDraw {
                const std::vector<double>& numbers, bool is_constant = true);
   // int64, of rank 1. What decides the shapes of outputs is a constant most of
   // the time, since few candidates take shapes that only a run tells.
-  void Ints(const std::vector<int64_t>& numbers);
-  void Int(int64_t number);  // int64, of rank 0.
+  void Ints(const std::vector<int64_t>& numbers) {
+    AddInts({std::ssize(numbers)}, numbers);
+  }
+  void Int(int64_t number) { AddInts({}, {number}); }  // int64, of rank 0.
   template <typename T>
   void Scalar(DLDataType dtype, T number, bool is_constant = true) {
     Numbers(dtype, {}, {static_cast<double>(number)}, is_constant);
   }
-  void NoInput();
+  void NoInput() { configuration_.inputs.push_back({false, {}, {}}); }
   // As Input() and Weight(), or NoInput().
   void InputIf(bool is_given, DLDataType dtype, std::vector<int64_t> shape,
-               InputDomain domain = {});
+               InputDomain domain = {}) {
+    is_given ? Input(dtype, std::move(shape), domain) : NoInput();
+  }
   void WeightIf(bool is_given, DLDataType dtype, std::vector<int64_t> shape,
-                InputDomain domain = {});
-  void Attr(std::string name, AttrValue value);
+                InputDomain domain = {}) {
+    is_given ? Weight(dtype, std::move(shape), domain) : NoInput();
+  }
+  void Attr(std::string name, AttrValue value) {
+    configuration_.attributes.push_back({std::move(name), std::move(value)});
+  }
   // Leaves out a value that is the attribute's default, but for so many of 100
   // cases.
   void AttrUnless(std::string name, int64_t value, int64_t usual,
-                  int percent = 50);
+                  int percent = 50) {
+    if (value != usual || Often(percent)) Attr(std::move(name), value);
+  }
   void AttrUnless(std::string name, std::string value, std::string_view usual,
-                  int percent = 50);
+                  int percent = 50) {
+    if (value != usual || Often(percent)) Attr(std::move(name), value);
+  }
   // The number of a type in ONNX.
-  void TypeAttr(std::string name, DLDataType dtype);
+  void TypeAttr(std::string name, DLDataType dtype) {
+    Attr(std::move(name), OnnxNumberOf(dtype).value_or(0));
+  }
   // Leaves the attribute out, or takes one of these.
   template <typename T>
   void MaybeAttr(std::string name, std::initializer_list<T> options) {
@@ -180,8 +206,10 @@ class ConfigurationDraw {
   void Flag(std::string name) { MaybeAttr<int64_t>(std::move(name), {0, 1}); }
   // How many outputs are wanted, beginning with the first; 1 unless this is
   // called.
-  void Outputs(size_t count);
-  void WantOutputs(std::vector<bool> wanted);
+  void Outputs(size_t count) { configuration_.outputs.assign(count, true); }
+  void WantOutputs(std::vector<bool> wanted) {
+    configuration_.outputs = std::move(wanted);
+  }
 
   // What has been drawn. Errors are those of drawing constants.
   absl::StatusOr<Configuration> Take();
@@ -193,7 +221,8 @@ class ConfigurationDraw {
                    const InputDomain& domain);
   // The next input is an attribute at this opset.
   bool IsAttribute() const;
-  bool TakesPreferred(int percent);
+  // No choice is made where there is nothing to prefer.
+  bool TakesPreferred(int percent) { return prefers_ && Often(percent); }
 
   Choices* const choices_;
   bool prefers_ = false;
