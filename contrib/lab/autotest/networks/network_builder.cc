@@ -26,10 +26,7 @@ bool IsFree(const InputDomain& domain) {
 
 // What a random operator makes is not judged, nor what is made of it.
 bool IsRandom(const OperatorDef& def) {
-  const auto spaces = RandomSpaces();
-  return std::ranges::any_of(spaces, [&def](const OperatorSpace& space) {
-    return space.name == def.name;
-  });
+  return FindSpace(RandomSpaces(), def.name) != nullptr;
 }
 
 }  // namespace

@@ -1,3 +1,7 @@
+// Series of operations that compilers compute together, and some that only look
+// like that: with another reader in the middle, another axis, one step less.
+// And operations with bodies.
+
 #include <algorithm>
 #include <utility>
 
@@ -6,20 +10,18 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
-
-// Series of operations that compilers compute together, and some that only look
-// like that: with another reader in the middle, another axis, one step less.
-
 namespace {
 
 using Sides = std::vector<int64_t>;
-using Made = absl::StatusOr<ValueId>;
 
 constexpr int kFurtherReader = 8;  // Per cent of operations.
 constexpr int kLeftOut = 6;        // Per cent of operations that may be.
 constexpr float kEpsilon = 1e-5F;
 
-// A series of operations on floats of one type.
+// A series of operations on floats of one type. The first that fails ends it:
+// from then on nothing is added and nothing is drawn, so that a pattern may
+// name one operation behind the other without looking at each. All of its draws
+// have to go through the series for that.
 class Series {
  public:
   explicit Series(NetworkBuilder& builder)
@@ -29,362 +31,324 @@ class Series {
 
   NetworkBuilder& builder() { return builder_; }
   DLDataType dtype() const { return dtype_; }
+  const absl::Status& status() const { return status_; }
+
+  bool Often(int percent = 50) {
+    return status_.ok() && builder_.Often(percent);
+  }
+  int64_t Between(int64_t least, int64_t most) {
+    return status_.ok() ? builder_.Between(least, most) : least;
+  }
+  int64_t Side(int64_t most) { return Between(1, most); }
+  template <typename T>
+  T One(std::initializer_list<T> options) {
+    return status_.ok() ? builder_.One(options) : *options.begin();
+  }
 
   // Fails for an operator that is not to be tested.
-  Made Op(std::string_view kind, const std::vector<NamedAttr>& attributes,
-          std::vector<ValueId> inputs) {
-    const auto& rows = builder_.options().rows;
+  ValueId Op(std::string_view kind, const std::vector<NamedAttr>& attributes,
+             std::vector<ValueId> inputs) {
+    if (!status_.ok()) return kNoValue;
     if (std::ranges::none_of(
-            rows, [&](const OperatorDef* row) { return row->name == kind; })) {
-      return absl::NotFoundError("not to be tested");
+            builder_.options().rows,
+            [&](const OperatorDef* row) { return row->name == kind; })) {
+      return Get(absl::NotFoundError("not to be tested"));
     }
-    NODEWISE_ASSIGN_OR_RETURN(
-        const ValueId made, builder_.Add(kind, attributes, std::move(inputs)));
-    if (builder_.Often(kFurtherReader)) {
-      NODEWISE_RETURN_IF_ERROR(builder_.Add("Identity", {}, {made}).status());
-    }
+    const ValueId made = Get(builder_.Add(kind, attributes, std::move(inputs)));
+    // With a second reader, two operations cannot become one without keeping
+    // what is between them.
+    if (Often(kFurtherReader)) Get(builder_.Add("Identity", {}, {made}));
     return made;
   }
-  // Adds an operation on one tensor; leaves it out now and then.
-  Made Maybe(std::string_view kind, const std::vector<NamedAttr>& attributes,
-             ValueId input) {
-    if (builder_.Often(kLeftOut)) return input;
-    return Op(kind, attributes, {input});
+  ValueId Op(std::string_view kind, std::vector<ValueId> inputs) {
+    return Op(kind, {}, std::move(inputs));
   }
-  Made Input(const Sides& shape) {
-    return builder_.Feed({true, dtype_, shape});
+  // Adds an operation on one tensor; leaves it out now and then.
+  ValueId Maybe(std::string_view kind, const std::vector<NamedAttr>& attributes,
+                ValueId input) {
+    return Often(kLeftOut) ? input : Op(kind, attributes, {input});
+  }
+  ValueId Input(const Sides& shape) {
+    if (!status_.ok()) return kNoValue;
+    return Get(builder_.Feed({true, dtype_, shape}));
   }
   // A constant most of the time.
-  Made Weight(const Sides& shape, InputDomain domain = {-1, 1, false}) {
-    if (builder_.Often(10) && domain.least < 0) return Input(shape);
+  ValueId Weight(const Sides& shape, InputDomain domain = {-1, 1, false}) {
+    if (Often(10) && domain.least < 0) return Input(shape);
+    if (!status_.ok()) return kNoValue;
     if (builder_.options().is_exact) domain.is_whole = true;
-    NODEWISE_ASSIGN_OR_RETURN(
-        const NDArray data,
-        DrawTensor(dtype_, shape, domain, builder_.choices()));
-    return builder_.AddConstant(data);
+    const auto data = DrawTensor(dtype_, shape, domain, builder_.choices());
+    return Get(data.ok() ? builder_.AddConstant(*data) : data.status());
   }
-  Made Number(double number, const Sides& shape = {}) {
-    return builder_.AddNumber(dtype_, number, shape);
+  ValueId Number(double number) { return Number(dtype_, number); }
+  ValueId Number(DLDataType dtype, double number) {
+    if (!status_.ok()) return kNoValue;
+    return Get(builder_.AddNumber(dtype, number));
   }
-  int64_t Side(int64_t most) { return builder_.Between(1, most); }
-
-  Made Activation(ValueId x);
-  Made GeluByErf(ValueId x);
-  Made GeluByTanh(ValueId x);
+  ValueId Ints(const Sides& numbers) {
+    if (!status_.ok()) return kNoValue;
+    return Get(builder_.AddInts(numbers));
+  }
 
  private:
+  // Notes that nothing came out, and that the series has ended.
+  ValueId Get(const absl::StatusOr<ValueId>& made) {
+    status_.Update(made.status());
+    return made.value_or(kNoValue);
+  }
+
   NetworkBuilder& builder_;
   const DLDataType dtype_;
+  absl::Status status_;
 };
 
-Made Series::GeluByErf(ValueId x) {
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId root, Number(1.4142135381698608));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId one, Number(1));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId half, Number(0.5));
-  NODEWISE_ASSIGN_OR_RETURN(ValueId at, Op("Div", {}, {x, root}));
-  NODEWISE_ASSIGN_OR_RETURN(at, Op("Erf", {}, {at}));
-  NODEWISE_ASSIGN_OR_RETURN(at, Op("Add", {}, {at, one}));
-  if (builder_.Often()) {
-    NODEWISE_ASSIGN_OR_RETURN(at, Op("Mul", {}, {x, at}));
-    return Op("Mul", {}, {at, half});
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId part, Op("Mul", {}, {x, half}));
-  return Op("Mul", {}, {part, at});
+// x / 2 * (1 + erf(x / sqrt(2))), as PyTorch's exporter writes it: with the
+// root that float32 has, and the half at one of two places.
+ValueId GeluByErf(Series& series, ValueId x) {
+  const ValueId root = series.Number(1.4142135381698608);
+  const ValueId one = series.Number(1);
+  const ValueId half = series.Number(0.5);
+  const ValueId erf = series.Op("Erf", {series.Op("Div", {x, root})});
+  const ValueId at = series.Op("Add", {erf, one});
+  return series.Often() ? series.Op("Mul", {series.Op("Mul", {x, at}), half})
+                        : series.Op("Mul", {series.Op("Mul", {x, half}), at});
 }
 
-Made Series::GeluByTanh(ValueId x) {
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId three, Number(3));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId small, Number(0.044715));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId root, Number(0.7978845834732056));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId one, Number(1));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId half, Number(0.5));
-  NODEWISE_ASSIGN_OR_RETURN(ValueId at, Op("Pow", {}, {x, three}));
-  NODEWISE_ASSIGN_OR_RETURN(at, Op("Mul", {}, {at, small}));
-  NODEWISE_ASSIGN_OR_RETURN(at, Op("Add", {}, {x, at}));
-  NODEWISE_ASSIGN_OR_RETURN(at, Op("Mul", {}, {at, root}));
-  NODEWISE_ASSIGN_OR_RETURN(at, Op("Tanh", {}, {at}));
-  NODEWISE_ASSIGN_OR_RETURN(at, Op("Add", {}, {at, one}));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId part, Op("Mul", {}, {x, half}));
-  return Op("Mul", {}, {part, at});
+// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ^ 3)))
+ValueId GeluByTanh(Series& series, ValueId x) {
+  const ValueId three = series.Number(3);
+  const ValueId small = series.Number(0.044715);
+  const ValueId root = series.Number(0.7978845834732056);
+  const ValueId one = series.Number(1);
+  const ValueId half = series.Number(0.5);
+  const ValueId cube = series.Op("Pow", {x, three});
+  ValueId at = series.Op("Add", {x, series.Op("Mul", {cube, small})});
+  at = series.Op("Tanh", {series.Op("Mul", {at, root})});
+  at = series.Op("Add", {at, one});
+  return series.Op("Mul", {series.Op("Mul", {x, half}), at});
 }
 
-Made Series::Activation(ValueId x) {
-  switch (builder_.Between(0, 9)) {
-    case 0:
-      return Op("Relu", {}, {x});
+// Some activations are one operation, others several, as models have them.
+ValueId Activation(Series& series, ValueId x) {
+  constexpr const char* kKinds[] = {"Relu",      "Clip", "Mul",
+                                    "LeakyRelu", "Tanh", "HardSigmoid",
+                                    "HardSwish", "",     "Gelu"};
+  const int64_t which = series.Between(0, 9);
+  switch (which) {
     case 1: {
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId low, Number(0));
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId high, Number(6));
-      return Op("Clip", {}, {x, low, high});
+      const ValueId low = series.Number(0);
+      return series.Op("Clip", {x, low, series.Number(6)});
     }
-    case 2: {
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId part, Op("Sigmoid", {}, {x}));
-      return Op("Mul", {}, {x, part});
-    }
+    case 2:
+      return series.Op("Mul", {x, series.Op("Sigmoid", {x})});
     case 3:
-      return Op("LeakyRelu", {{"alpha", 0.25F}}, {x});
-    case 4:
-      return Op("Tanh", {}, {x});
-    case 5:
-      return Op("HardSigmoid", {}, {x});
-    case 6:
-      return Op("HardSwish", {}, {x});
+      return series.Op("LeakyRelu", {{"alpha", 0.25F}}, {x});
     case 7:
-      return GeluByTanh(x);
-    case 8:
-      return Op("Gelu", {}, {x});
+      return GeluByTanh(series, x);
+    case 9:
+      return GeluByErf(series, x);
     default:
-      return GeluByErf(x);
+      return series.Op(kKinds[which], {x});
   }
 }
 
 // Conv, factors by channel, an activation, and what goes around them.
-absl::Status AddConvolution(Series& series) {
-  NetworkBuilder& builder = series.builder();
-  const int64_t group = builder.One<int64_t>({1, 1, 1, 2, 3});
+void AddConvolution(Series& series) {
+  const int64_t group = series.One<int64_t>({1, 1, 1, 2, 3});
   const int64_t in = group * series.Side(4);
   const int64_t out = group * series.Side(4);
-  const int64_t kernel = builder.One<int64_t>({1, 3, 2});
-  const int64_t pad = builder.Between(0, kernel - 1);
-  const int64_t size = kernel + builder.Between(0, 5);
-  NODEWISE_ASSIGN_OR_RETURN(
-      const ValueId x, series.Input({builder.Between(1, 2), in, size, size}));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId w,
-                            series.Weight({out, in / group, kernel, kernel}));
-  std::vector<ValueId> inputs = {x, w};
-  if (builder.Often()) {
-    NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), series.Weight({out}));
-  }
-  const int64_t stride = builder.Between(1, 2);
-  NODEWISE_ASSIGN_OR_RETURN(ValueId at,
-                            series.Op("Conv",
-                                      {{"group", group},
-                                       {"pads", Sides{pad, pad, pad, pad}},
-                                       {"strides", Sides{stride, stride}}},
-                                      inputs));
-  const ValueId conv = at;
-  if (builder.Often(60)) {
+  const int64_t kernel = series.One<int64_t>({1, 3, 2});
+  const int64_t pad = series.Between(0, kernel - 1);
+  const int64_t size = kernel + series.Between(0, 5);
+  const ValueId x = series.Input({series.Between(1, 2), in, size, size});
+  std::vector<ValueId> inputs = {
+      x, series.Weight({out, in / group, kernel, kernel})};
+  if (series.Often()) inputs.push_back(series.Weight({out}));
+  const int64_t stride = series.Between(1, 2);
+  const ValueId conv = series.Op("Conv",
+                                 {{"group", group},
+                                  {"pads", Sides{pad, pad, pad, pad}},
+                                  {"strides", Sides{stride, stride}}},
+                                 inputs);
+  ValueId at = conv;
+  if (series.Often(60)) {
+    // Scale, bias and mean may have any sign; a variance is positive.
     std::vector<ValueId> factors = {at};
     for (int i = 0; i < 4; ++i) {
-      NODEWISE_ASSIGN_OR_RETURN(
-          factors.emplace_back(),
-          series.Weight({out}, i == 3 ? InputDomain::Within(0.25, 4)
-                                      : InputDomain{-1, 1, false}));
+      factors.push_back(series.Weight({out}, i == 3
+                                                 ? InputDomain::Within(0.25, 4)
+                                                 : InputDomain{-1, 1, false}));
     }
-    NODEWISE_ASSIGN_OR_RETURN(at, series.Op("BatchNormalization", {}, factors));
-  } else if (builder.Often()) {
+    at = series.Op("BatchNormalization", factors);
+  } else if (series.Often()) {
     // By channel, or by the wrong side.
-    const Sides shape = builder.Often(80) ? Sides{out, 1, 1} : Sides{1, 1};
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId factor, series.Weight(shape));
-    NODEWISE_ASSIGN_OR_RETURN(
-        at, series.Op(builder.One({"Mul", "Add"}), {}, {at, factor}));
+    const Sides shape = series.Often(80) ? Sides{out, 1, 1} : Sides{1, 1};
+    const ValueId factor = series.Weight(shape);
+    at = series.Op(series.One({"Mul", "Add"}), {at, factor});
   }
-  if (builder.Often(40)) {
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId other,
-                              series.Input(builder.TensorOf(conv).shape));
-    NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Add", {}, {at, other}));
+  if (series.Often(40)) {
+    const ValueId other = series.Input(series.builder().TensorOf(conv).shape);
+    at = series.Op("Add", {at, other});
   }
-  return series.Activation(at).status();
+  Activation(series, at);
 }
 
 // A product with weights, a bias, an activation, a residual sum.
-absl::Status AddDense(Series& series) {
-  NetworkBuilder& builder = series.builder();
+void AddDense(Series& series) {
   const int64_t in = series.Side(9);
-  const int64_t out = builder.Often() ? in : series.Side(9);
+  const int64_t out = series.Often() ? in : series.Side(9);
   Sides shape = {series.Side(4), in};
-  if (builder.Often()) shape.insert(shape.begin(), series.Side(3));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId x, series.Input(shape));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId w, series.Weight({in, out}));
-  NODEWISE_ASSIGN_OR_RETURN(ValueId at, series.Op("MatMul", {}, {x, w}));
-  if (builder.Often(80)) {
-    const Sides of_bias = builder.Often(90) ? Sides{out} : Sides{1};
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId bias, series.Weight(of_bias));
-    NODEWISE_ASSIGN_OR_RETURN(at, builder.Often()
-                                      ? series.Op("Add", {}, {at, bias})
-                                      : series.Op("Add", {}, {bias, at}));
+  if (series.Often()) shape.insert(shape.begin(), series.Side(3));
+  const ValueId x = series.Input(shape);
+  const ValueId w = series.Weight({in, out});
+  ValueId at = series.Op("MatMul", {x, w});
+  if (series.Often(80)) {
+    // By column most of the time; a bias may be on either side of the sum.
+    const ValueId bias =
+        series.Weight(series.Often(90) ? Sides{out} : Sides{1});
+    at = series.Often() ? series.Op("Add", {at, bias})
+                        : series.Op("Add", {bias, at});
   }
-  if (builder.Often(70)) {
-    NODEWISE_ASSIGN_OR_RETURN(at, series.Activation(at));
-  }
-  if (in != out || builder.Often()) return absl::OkStatus();
-  return series.Op("Add", {}, {at, x}).status();
+  if (series.Often(70)) at = Activation(series, at);
+  if (in == out && !series.Often()) series.Op("Add", {at, x});
 }
 
 // softmax(q k' / sqrt(d) + mask) v
-absl::Status AddAttention(Series& series) {
-  NetworkBuilder& builder = series.builder();
+void AddAttention(Series& series) {
   const Sides lead = {series.Side(2), series.Side(3)};
   const int64_t rows = series.Side(5);
   const int64_t keys = series.Side(5);
   const int64_t depth = series.Side(8);
-  const auto sides = [&](int64_t a, int64_t b) {
-    return Sides{lead[0], lead[1], a, b};
+  const auto input = [&](int64_t places) {
+    return series.Input({lead[0], lead[1], places, depth});
   };
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId q, series.Input(sides(rows, depth)));
-  NODEWISE_ASSIGN_OR_RETURN(ValueId k, series.Input(sides(keys, depth)));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId v, series.Input(sides(keys, depth)));
-  NODEWISE_ASSIGN_OR_RETURN(
-      k, series.Op("Transpose", {{"perm", Sides{0, 1, 3, 2}}}, {k}));
-  NODEWISE_ASSIGN_OR_RETURN(ValueId at, series.Op("MatMul", {}, {q, k}));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId scale, series.Number(0.5));
-  NODEWISE_ASSIGN_OR_RETURN(
-      at, series.Op(builder.One({"Mul", "Div"}), {}, {at, scale}));
-  if (builder.Often(40)) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        const ValueId mask,
-        series.Weight({rows, keys}, InputDomain::Within(-10, 0)));
-    NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Add", {}, {at, mask}));
+  const ValueId q = input(rows);
+  ValueId k = input(keys);
+  const ValueId v = input(keys);
+  k = series.Op("Transpose", {{"perm", Sides{0, 1, 3, 2}}}, {k});
+  ValueId at = series.Op("MatMul", {q, k});
+  const ValueId scale = series.Number(0.5);
+  at = series.Op(series.One({"Mul", "Div"}), {at, scale});
+  if (series.Often(40)) {
+    const ValueId mask =
+        series.Weight({rows, keys}, InputDomain::Within(-10, 0));
+    at = series.Op("Add", {at, mask});
   }
-  const int64_t axis = builder.Often(85) ? -1 : builder.Between(0, 3);
-  NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Softmax", {{"axis", axis}}, {at}));
-  NODEWISE_ASSIGN_OR_RETURN(at, series.Op("MatMul", {}, {at, v}));
-  NODEWISE_ASSIGN_OR_RETURN(
-      at, series.Maybe("Transpose", {{"perm", Sides{0, 2, 1, 3}}}, at));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId to, builder.AddInts({0, 0, -1}));
-  return series.Op("Reshape", {}, {at, to}).status();
+  // Softmax along another side only looks like attention.
+  const int64_t axis = series.Often(85) ? -1 : series.Between(0, 3);
+  at = series.Op("Softmax", {{"axis", axis}}, {at});
+  at = series.Op("MatMul", {at, v});
+  at = series.Maybe("Transpose", {{"perm", Sides{0, 2, 1, 3}}}, at);
+  series.Op("Reshape", {at, series.Ints({0, 0, -1})});
 }
 
-Made MeanOver(Series& series, ValueId x, int64_t axis) {
+// Axes were an attribute below opset 18.
+ValueId MeanOver(Series& series, ValueId x, int64_t axis) {
   if (series.builder().options().opset < 18) {
     return series.Op("ReduceMean", {{"axes", Sides{axis}}}, {x});
   }
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId axes,
-                            series.builder().AddInts({axis}));
-  return series.Op("ReduceMean", {}, {x, axes});
+  return series.Op("ReduceMean", {x, series.Ints({axis})});
 }
 
-// (x - mean) / sqrt(variance + epsilon) * gamma + beta, step by step.
-absl::Status AddLayerNorm(Series& series) {
-  NetworkBuilder& builder = series.builder();
+// (x - mean) / sqrt(variance + epsilon) * gamma + beta, step by step. The axis
+// is the last one, or one by which the factors do not fit.
+void AddLayerNorm(Series& series) {
   const Sides shape = {series.Side(3), series.Side(4), series.Side(9)};
-  const int64_t axis = builder.Often(90) ? -1 : builder.Between(0, 1);
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId x, series.Input(shape));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId mean, MeanOver(series, x, axis));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId centred,
-                            series.Op("Sub", {}, {x, mean}));
-  ValueId square = centred;
-  if (builder.Often()) {
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId two, series.Number(2));
-    NODEWISE_ASSIGN_OR_RETURN(square, series.Op("Pow", {}, {centred, two}));
-  } else {
-    NODEWISE_ASSIGN_OR_RETURN(square, series.Op("Mul", {}, {centred, centred}));
-  }
-  NODEWISE_ASSIGN_OR_RETURN(ValueId at, MeanOver(series, square, axis));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const ValueId epsilon,
-      series.Number(series.dtype() == kFloat16 ? 0.01 : kEpsilon));
-  NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Add", {}, {at, epsilon}));
-  NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Sqrt", {}, {at}));
-  NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Div", {}, {centred, at}));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId gamma, series.Weight({shape[2]}));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId beta, series.Weight({shape[2]}));
-  NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Mul", {}, {at, gamma}));
-  return series.Op("Add", {}, {at, beta}).status();
+  const int64_t axis = series.Often(90) ? -1 : series.Between(0, 1);
+  const ValueId x = series.Input(shape);
+  const ValueId centred = series.Op("Sub", {x, MeanOver(series, x, axis)});
+  const ValueId square = series.Often()
+                             ? series.Op("Pow", {centred, series.Number(2)})
+                             : series.Op("Mul", {centred, centred});
+  ValueId at = MeanOver(series, square, axis);
+  // The usual epsilon is next to nothing in float16.
+  const ValueId epsilon =
+      series.Number(series.dtype() == kFloat16 ? 0.01 : kEpsilon);
+  at = series.Op("Sqrt", {series.Op("Add", {at, epsilon})});
+  at = series.Op("Div", {centred, at});
+  const ValueId gamma = series.Weight({shape[2]});
+  const ValueId beta = series.Weight({shape[2]});
+  at = series.Op("Mul", {at, gamma});
+  series.Op("Add", {at, beta});
 }
 
 // QuantizeLinear and DequantizeLinear.
-Made Quantized(Series& series, ValueId x, double scale, DLDataType dtype) {
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId by, series.Number(scale));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const ValueId zero,
-      series.builder().AddNumber(
-          dtype, dtype == kUint8
-                     ? 128
-                     : static_cast<double>(series.builder().One({0, 3}))));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId q,
-                            series.Op("QuantizeLinear", {}, {x, by, zero}));
-  return series.Op("DequantizeLinear", {}, {q, by, zero});
+ValueId Quantized(Series& series, ValueId x, double scale, DLDataType dtype) {
+  const ValueId by = series.Number(scale);
+  const ValueId zero = series.Number(
+      dtype, dtype == kUint8 ? 128 : static_cast<double>(series.One({0, 3})));
+  const ValueId q = series.Op("QuantizeLinear", {x, by, zero});
+  return series.Op("DequantizeLinear", {q, by, zero});
 }
 
-// A product between quantised tensors.
-absl::Status AddQuantized(Series& series) {
-  NetworkBuilder& builder = series.builder();
-  const DLDataType dtype = builder.One({kUint8, kInt8});
-  const bool is_conv = builder.Often();
+// A product between quantised tensors. Scales are powers of two, so that
+// quantising adds no other rounding.
+void AddQuantized(Series& series) {
+  const DLDataType dtype = series.One({kUint8, kInt8});
+  const bool is_conv = series.Often();
   const int64_t in = series.Side(4);
   const int64_t out = series.Side(4);
-  NODEWISE_ASSIGN_OR_RETURN(
-      ValueId x,
-      series.Input(is_conv ? Sides{1, in, 4, 4} : Sides{series.Side(4), in}));
-  NODEWISE_ASSIGN_OR_RETURN(x, Quantized(series, x, 0.03125, dtype));
-  NODEWISE_ASSIGN_OR_RETURN(
-      ValueId w,
-      series.Weight(is_conv ? Sides{out, in, 3, 3} : Sides{in, out}));
-  NODEWISE_ASSIGN_OR_RETURN(
-      w, Quantized(series, w, 0.0078125, builder.One({kInt8, kUint8})));
-  NODEWISE_ASSIGN_OR_RETURN(ValueId at,
-                            series.Op(is_conv ? "Conv" : "MatMul", {}, {x, w}));
-  if (builder.Often()) {
-    NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Relu", {}, {at}));
-  }
-  return Quantized(series, at, 0.0625, dtype).status();
+  ValueId x =
+      series.Input(is_conv ? Sides{1, in, 4, 4} : Sides{series.Side(4), in});
+  x = Quantized(series, x, 0.03125, dtype);
+  ValueId w = series.Weight(is_conv ? Sides{out, in, 3, 3} : Sides{in, out});
+  w = Quantized(series, w, 0.0078125, series.One({kInt8, kUint8}));
+  ValueId at = series.Op(is_conv ? "Conv" : "MatMul", {x, w});
+  if (series.Often()) at = series.Op("Relu", {at});
+  Quantized(series, at, 0.0625, dtype);
 }
 
-// What comes to nothing: optimisers leave it out.
-absl::Status AddNothing(Series& series) {
-  NetworkBuilder& builder = series.builder();
+// Operations that come to nothing together: optimisers leave them out. Some are
+// not quite that: another order back, a cast that loses digits.
+void AddNothing(Series& series) {
   const Sides shape = {series.Side(3), series.Side(3), series.Side(4)};
-  NODEWISE_ASSIGN_OR_RETURN(ValueId at, series.Input(shape));
-  const Sides order = {1, 2, 0};
-  switch (builder.Between(0, 5)) {
+  ValueId at = series.Input(shape);
+  switch (series.Between(0, 5)) {
     case 0: {
-      const Sides back = builder.Often(80) ? Sides{2, 0, 1} : Sides{1, 0, 2};
-      NODEWISE_ASSIGN_OR_RETURN(
-          at, series.Op("Transpose", {{"perm", order}}, {at}));
-      NODEWISE_ASSIGN_OR_RETURN(at, series.Activation(at));
-      return series.Op("Transpose", {{"perm", back}}, {at}).status();
+      const Sides back = series.Often(80) ? Sides{2, 0, 1} : Sides{1, 0, 2};
+      at = series.Op("Transpose", {{"perm", Sides{1, 2, 0}}}, {at});
+      at = Activation(series, at);
+      series.Op("Transpose", {{"perm", back}}, {at});
+      return;
     }
     case 1: {
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId one, series.Number(1));
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId zero, series.Number(0));
-      NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Mul", {}, {at, one}));
-      return series.Op(builder.One({"Add", "Sub"}), {}, {at, zero}).status();
+      const ValueId one = series.Number(1);
+      const ValueId zero = series.Number(0);
+      at = series.Op("Mul", {at, one});
+      series.Op(series.One({"Add", "Sub"}), {at, zero});
+      return;
     }
     case 2: {
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId flat, builder.AddInts({-1}));
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId back, builder.AddInts(shape));
-      NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Reshape", {}, {at, flat}));
-      return series.Op("Reshape", {}, {at, back}).status();
+      const ValueId flat = series.Ints({-1});
+      const ValueId back = series.Ints(shape);
+      series.Op("Reshape", {series.Op("Reshape", {at, flat}), back});
+      return;
     }
-    case 3: {
-      const int64_t to = builder.One<int64_t>({11, 10, 1});
-      NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Cast", {{"to", to}}, {at}));
-      return series
-          .Op("Cast", {{"to", OnnxNumberOf(series.dtype()).value_or(1)}}, {at})
-          .status();
-    }
-    case 4: {
-      NODEWISE_ASSIGN_OR_RETURN(
-          const ValueId again,
-          series.Op("Concat", {{"axis", builder.Between(0, 2)}}, {at, at}));
-      return series.Activation(again).status();
-    }
+    case 3:
+      at = series.Op("Cast", {{"to", series.One<int64_t>({11, 10, 1})}}, {at});
+      series.Op("Cast", {{"to", OnnxNumberOf(series.dtype()).value_or(1)}},
+                {at});
+      return;
+    case 4:
+      at = series.Op("Concat", {{"axis", series.Between(0, 2)}}, {at, at});
+      Activation(series, at);
+      return;
     default: {
-      NODEWISE_ASSIGN_OR_RETURN(at, series.Op("Relu", {}, {at}));
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId low, series.Number(0));
-      NODEWISE_ASSIGN_OR_RETURN(const ValueId high, series.Number(2));
-      return series.Op("Clip", {}, {at, low, high}).status();
+      at = series.Op("Relu", {at});
+      const ValueId low = series.Number(0);
+      series.Op("Clip", {at, low, series.Number(2)});
     }
   }
 }
 
-constexpr absl::Status (*kPatterns[])(Series& series) = {
+// The first is the simplest, and the one that shrinking tends to.
+constexpr void (*kPatterns[])(Series& series) = {
     &AddNothing,   &AddDense,     &AddConvolution,
     &AddAttention, &AddLayerNorm, &AddQuantized};
 
-}  // namespace
-
-absl::Status AddPattern(NetworkBuilder& builder) {
-  const uint64_t which = builder.choices()->UpTo(std::size(kPatterns) - 1);
-  Series series(builder);
-  return kPatterns[which](series);
-}
-
-// If, Loop and Scan, with bodies that are drawn as networks are.
-
-namespace {
-
+// If, Loop and Scan have bodies that are drawn as networks are, but smaller: a
+// body runs up to three times, and its operations count as one step of a
+// network.
 constexpr int kMostStepsOfBody = 3;
 constexpr int kMostCaptures = 2;
 constexpr int64_t kMostTrips = 3;
@@ -417,6 +381,7 @@ absl::Status Fill(NetworkBuilder& outer, Body* body) {
   if (body->builder.options().rows.empty()) return absl::OkStatus();
   for (int64_t i = outer.Between(1, kMostStepsOfBody); i > 0; --i) {
     const Choices::Group group(outer.choices());
+    // A step that fails is left out, as in the network around it.
     (void)AddOperator(body->builder, /*may_be_open=*/false);
   }
   return absl::OkStatus();
@@ -439,10 +404,13 @@ absl::StatusOr<Subgraph> Finish(Body* body, std::vector<ValueId> outputs) {
                   static_cast<uint32_t>(body->captures.size())};
 }
 
+// What states and results look like: a tensor that is there, or two floats.
 PoolTensor TensorToPassOn(NetworkBuilder& builder) {
   return builder.Any().value_or(PoolTensor{kNoValue, kFloat32, {2}});
 }
 
+// Both branches make outputs of the same types, and read what each has
+// captured.
 absl::Status AddIf(NetworkBuilder& builder) {
   const PoolTensor like = TensorToPassOn(builder);
   NODEWISE_ASSIGN_OR_RETURN(const ValueId condition,
@@ -474,6 +442,8 @@ absl::StatusOr<ValueId> FeedLike(NetworkBuilder& builder,
   return builder.AddInput({true, like.dtype, like.shape});
 }
 
+// A loop with one state, and now and then with what each trip makes. It ends
+// after so many trips; its condition is handed on as it is.
 absl::Status AddLoop(NetworkBuilder& builder) {
   const PoolTensor like = TensorToPassOn(builder);
   NODEWISE_ASSIGN_OR_RETURN(const ValueId state, FeedLike(builder, like));
@@ -544,15 +514,17 @@ absl::Status AddScan(NetworkBuilder& builder) {
 
 }  // namespace
 
+absl::Status AddPattern(NetworkBuilder& builder) {
+  const auto add = builder.choices()->One(kPatterns);
+  Series series(builder);
+  add(series);
+  return series.status();
+}
+
 absl::Status AddControlFlow(NetworkBuilder& builder) {
-  switch (builder.Between(0, 2)) {
-    case 0:
-      return AddIf(builder);
-    case 1:
-      return AddLoop(builder);
-    default:
-      return AddScan(builder);
-  }
+  constexpr absl::Status (*kKinds[])(NetworkBuilder & builder) = {
+      &AddIf, &AddLoop, &AddScan};
+  return builder.choices()->One(kKinds)(builder);
 }
 
 }  // namespace nodewise

@@ -322,14 +322,14 @@ void DrawTreeClassifier(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kClassicSpaces[] = {
-    {"FeatureVectorizer", &DrawFeatureVectorizer},
-    {"LabelEncoder", &DrawLabelEncoder},
-    {"LinearClassifier", &DrawLinearClassifier},
-    {"OneHotEncoder", &DrawOneHotEncoder},
-    {"SVMClassifier", &DrawSvmClassifier},
-    {"SVMRegressor", &DrawSvmRegressor},
-    {"TreeEnsembleClassifier", &DrawTreeClassifier},
-    {"TreeEnsembleRegressor", &DrawTreeRegressor}};
+    {&DrawFeatureVectorizer, "FeatureVectorizer"},
+    {&DrawLabelEncoder, "LabelEncoder"},
+    {&DrawLinearClassifier, "LinearClassifier"},
+    {&DrawOneHotEncoder, "OneHotEncoder"},
+    {&DrawSvmClassifier, "SVMClassifier"},
+    {&DrawSvmRegressor, "SVMRegressor"},
+    {&DrawTreeClassifier, "TreeEnsembleClassifier"},
+    {&DrawTreeRegressor, "TreeEnsembleRegressor"}};
 
 }  // namespace
 

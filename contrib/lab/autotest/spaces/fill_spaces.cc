@@ -110,16 +110,14 @@ void DrawMelWeights(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kFillSpaces[] = {
-    {"BlackmanWindow", &DrawWindowFunction},
-    {"Constant", &DrawConstant},
-    {"ConstantOfShape", &DrawConstantOfShape},
-    {"EyeLike", &DrawEyeLike},
-    {"HammingWindow", &DrawWindowFunction},
-    {"HannWindow", &DrawWindowFunction},
-    {"MelWeightMatrix", &DrawMelWeights},
-    {"NonZero", &DrawNonZero},
-    {"Range", &DrawRange},
-    {"Trilu", &DrawTrilu}};
+    {&DrawWindowFunction, "BlackmanWindow HammingWindow HannWindow"},
+    {&DrawConstant, "Constant"},
+    {&DrawConstantOfShape, "ConstantOfShape"},
+    {&DrawEyeLike, "EyeLike"},
+    {&DrawMelWeights, "MelWeightMatrix"},
+    {&DrawNonZero, "NonZero"},
+    {&DrawRange, "Range"},
+    {&DrawTrilu, "Trilu"}};
 
 // Random numbers themselves are left to each implementation; types and shapes
 // are not, and are what a case can be judged by.
@@ -160,9 +158,10 @@ void DrawMultinomial(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kRandomSpaces[] = {
-    {"Bernoulli", &DrawBernoulli},  {"Multinomial", &DrawMultinomial},
-    {"RandomNormal", &DrawRandom},  {"RandomNormalLike", &DrawRandomLike},
-    {"RandomUniform", &DrawRandom}, {"RandomUniformLike", &DrawRandomLike}};
+    {&DrawBernoulli, "Bernoulli"},
+    {&DrawMultinomial, "Multinomial"},
+    {&DrawRandom, "RandomNormal RandomUniform"},
+    {&DrawRandomLike, "RandomNormalLike RandomUniformLike"}};
 
 }  // namespace
 

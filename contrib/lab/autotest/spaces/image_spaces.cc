@@ -226,10 +226,11 @@ void DrawRoi(ConfigurationDraw& draw) {
   }
 }
 
-constexpr OperatorSpace kImageSpaces[] = {
-    {"AffineGrid", &DrawAffineGrid}, {"GridSample", &DrawGridSample},
-    {"MaxRoiPool", &DrawRoi},        {"Resize", &DrawResize},
-    {"RoiAlign", &DrawRoi},          {"Upsample", &DrawScaled}};
+constexpr OperatorSpace kImageSpaces[] = {{&DrawAffineGrid, "AffineGrid"},
+                                          {&DrawGridSample, "GridSample"},
+                                          {&DrawRoi, "MaxRoiPool RoiAlign"},
+                                          {&DrawResize, "Resize"},
+                                          {&DrawScaled, "Upsample"}};
 
 }  // namespace
 

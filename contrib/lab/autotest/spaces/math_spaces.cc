@@ -256,11 +256,12 @@ void DrawTrees(ConfigurationDraw& draw) {
   draw.Input(dtype, {draw.Between(1, 9), features});
 }
 
-constexpr OperatorSpace kMathSpaces[] = {
-    {"DFT", &DrawDft},           {"Det", &DrawSquare},
-    {"Einsum", &DrawEinsum},     {"Inverse", &DrawSquare},
-    {"STFT", &DrawStft},         {"TfIdfVectorizer", &DrawNgrams},
-    {"TreeEnsemble", &DrawTrees}};
+constexpr OperatorSpace kMathSpaces[] = {{&DrawDft, "DFT"},
+                                         {&DrawSquare, "Det Inverse"},
+                                         {&DrawEinsum, "Einsum"},
+                                         {&DrawStft, "STFT"},
+                                         {&DrawNgrams, "TfIdfVectorizer"},
+                                         {&DrawTrees, "TreeEnsemble"}};
 
 }  // namespace
 

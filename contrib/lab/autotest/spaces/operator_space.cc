@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "contrib/lab/autotest/networks/case_network.h"
 #include "contrib/lab/autotest/spaces/spaces.h"
 #include "fmt/format.h"
@@ -105,9 +106,8 @@ void DrawFromSignature(ConfigurationDraw& draw) {
 
 void Draw(const OperatorDef& def, ConfigurationDraw& draw) {
   for (const auto family : kFamilies) {
-    for (const OperatorSpace& space : family()) {
-      if (space.name == def.name) return space.draw(draw);
-    }
+    const OperatorSpace* const space = FindSpace(family(), def.name);
+    if (space != nullptr) return space->draw(draw);
   }
   DrawFromSignature(draw);
 }
@@ -121,6 +121,17 @@ std::vector<std::string> KindsOf(const Network& network) {
 }
 
 }  // namespace
+
+const OperatorSpace* FindSpace(absl::Span<const OperatorSpace> spaces,
+                               std::string_view name) {
+  const absl::string_view wanted(name.data(), name.size());
+  for (const OperatorSpace& space : spaces) {
+    for (const absl::string_view one : absl::StrSplit(space.operators, ' ')) {
+      if (one == wanted) return &space;
+    }
+  }
+  return nullptr;
+}
 
 NDArray AttrTensor(DLDataType dtype, const Ints& shape,
                    const std::vector<double>& numbers) {
@@ -145,8 +156,8 @@ std::string ToString(const OperatorCase& made) {
                      fmt::join(KindsOf(SubjectOf(made)), ", "));
 }
 
-// An operator that is only known to be refused says so whatever it is asked, so
-// it is asked about no inputs at all.
+// An operator that is only known to be refused says so before it looks at its
+// inputs, so it is asked about none at all.
 bool HasSpace(const OperatorDef& def) {
   if (def.evaluate == nullptr || def.domain.starts_with("nodewise") ||
       std::ranges::any_of(def.fields, &AttrField::is_graph)) {

@@ -87,7 +87,7 @@ void DrawPRelu(ConfigurationDraw& draw) {
 }
 
 // Limits are one number each, and were attributes below opset 11, which are
-// float32 whatever the input is. The upper one may be below the lower one.
+// float32 for an input of any type. The upper one may be below the lower one.
 void DrawClip(ConfigurationDraw& draw) {
   constexpr int kInputsSince = 11;
   const DLDataType dtype =
@@ -193,20 +193,17 @@ void DrawDropout(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kPointwiseSpaces[] = {
-    {"Add", &DrawPair},        {"And", &DrawPair},
-    {"BitCast", &DrawBitCast}, {"BitShift", &DrawBitShift},
-    {"Celu", &DrawCelu},       {"Cast", &DrawCast},
-    {"CastLike", &DrawCast},   {"Clip", &DrawClip},
-    {"Div", &DrawPair},        {"Dropout", &DrawDropout},
-    {"Equal", &DrawPair},      {"Gelu", &DrawGelu},
-    {"Greater", &DrawPair},    {"Less", &DrawPair},
-    {"Max", &DrawAlike},       {"Mean", &DrawAlike},
-    {"Min", &DrawAlike},       {"Mod", &DrawPair},
-    {"Mul", &DrawPair},        {"Or", &DrawPair},
-    {"PRelu", &DrawPRelu},     {"Pow", &DrawPair},
-    {"Sub", &DrawPair},        {"Sum", &DrawAlike},
-    {"SwiGLU", &DrawAlike},    {"Where", &DrawWhere},
-    {"Xor", &DrawPair}};
+    {&DrawPair, "Add And Div Equal Greater Less Mod Mul Or Pow Sub Xor"},
+    {&DrawBitCast, "BitCast"},
+    {&DrawBitShift, "BitShift"},
+    {&DrawCelu, "Celu"},
+    {&DrawCast, "Cast CastLike"},
+    {&DrawClip, "Clip"},
+    {&DrawDropout, "Dropout"},
+    {&DrawGelu, "Gelu"},
+    {&DrawAlike, "Max Mean Min Sum SwiGLU"},
+    {&DrawPRelu, "PRelu"},
+    {&DrawWhere, "Where"}};
 
 }  // namespace
 

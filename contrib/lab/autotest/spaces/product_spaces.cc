@@ -241,13 +241,12 @@ void DrawIntegerMatMul(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kProductSpaces[] = {
-    {"DequantizeLinear", &DrawDequantize},
-    {"DynamicQuantizeLinear", &DrawDynamicQuantize},
-    {"Gemm", &DrawGemm},
-    {"MatMul", &DrawMatMul},
-    {"MatMulInteger", &DrawIntegerMatMul},
-    {"QLinearMatMul", &DrawIntegerMatMul},
-    {"QuantizeLinear", &DrawQuantize}};
+    {&DrawDequantize, "DequantizeLinear"},
+    {&DrawDynamicQuantize, "DynamicQuantizeLinear"},
+    {&DrawGemm, "Gemm"},
+    {&DrawMatMul, "MatMul"},
+    {&DrawIntegerMatMul, "MatMulInteger QLinearMatMul"},
+    {&DrawQuantize, "QuantizeLinear"}};
 
 }  // namespace
 

@@ -48,8 +48,8 @@ void DrawCumulative(ConfigurationDraw& draw) {
 }
 
 // Below opset 13 all sides from the axis on are one, and an axis behind the
-// last side is legal: then each element is a row. Hardmax takes the largest
-// element, and no one says whether that may be NaN.
+// last side is legal: then each element is a row. Hardmax marks the largest
+// element, and it is not said whether NaN is larger than a number.
 void DrawSoftmax(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
   if (draw.Often(75)) {
@@ -223,35 +223,22 @@ void DrawLoss(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kReduceSpaces[] = {
-    {"ArgMax", &DrawArgExtreme},
-    {"ArgMin", &DrawArgExtreme},
-    {"BatchNormalization", &DrawBatchNorm},
-    {"CumProd", &DrawCumulative},
-    {"CumSum", &DrawCumulative},
-    {"GroupNormalization", &DrawGroupNorm},
-    {"Hardmax", &DrawSoftmax},
-    {"InstanceNormalization", &DrawInstanceNorm},
-    {"LRN", &DrawLrn},
-    {"LayerNormalization", &DrawLayerNorm},
-    {"LogSoftmax", &DrawSoftmax},
-    {"LpNormalization", &DrawLpNorm},
-    {"MeanVarianceNormalization", &DrawMeanVariance},
-    {"NegativeLogLikelihoodLoss", &DrawLoss},
-    {"RMSNormalization", &DrawLayerNorm},
-    {"ReduceL1", &DrawReduce},
-    {"ReduceL2", &DrawReduce},
-    {"ReduceLogSum", &DrawReduce},
-    {"ReduceLogSumExp", &DrawReduce},
-    {"ReduceMax", &DrawReduce},
-    {"ReduceMean", &DrawReduce},
-    {"ReduceMin", &DrawReduce},
-    {"ReduceProd", &DrawReduce},
-    {"ReduceSum", &DrawReduce},
-    {"ReduceSumSquare", &DrawReduce},
-    {"Softmax", &DrawSoftmax},
-    {"SoftmaxCrossEntropyLoss", &DrawLoss},
-    {"TopK", &DrawTopK},
-    {"Unique", &DrawUnique}};
+    {&DrawArgExtreme, "ArgMax ArgMin"},
+    {&DrawBatchNorm, "BatchNormalization"},
+    {&DrawCumulative, "CumProd CumSum"},
+    {&DrawGroupNorm, "GroupNormalization"},
+    {&DrawSoftmax, "Hardmax LogSoftmax Softmax"},
+    {&DrawInstanceNorm, "InstanceNormalization"},
+    {&DrawLrn, "LRN"},
+    {&DrawLayerNorm, "LayerNormalization RMSNormalization"},
+    {&DrawLpNorm, "LpNormalization"},
+    {&DrawMeanVariance, "MeanVarianceNormalization"},
+    {&DrawLoss, "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss"},
+    {&DrawReduce,
+     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean "
+     "ReduceMin ReduceProd ReduceSum ReduceSumSquare"},
+    {&DrawTopK, "TopK"},
+    {&DrawUnique, "Unique"}};
 
 }  // namespace
 

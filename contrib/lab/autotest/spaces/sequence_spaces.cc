@@ -329,14 +329,12 @@ void DrawRotary(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kSequenceSpaces[] = {
-    {"Attention", &DrawAttention},
-    {"CausalConvWithState", &DrawCausalConv},
-    {"DynamicQuantizeLSTM", &DrawDynamicLstm},
-    {"GRU", &DrawRecurrent},
-    {"LSTM", &DrawRecurrent},
-    {"LinearAttention", &DrawLinearAttention},
-    {"RNN", &DrawRecurrent},
-    {"RotaryEmbedding", &DrawRotary}};
+    {&DrawAttention, "Attention"},
+    {&DrawCausalConv, "CausalConvWithState"},
+    {&DrawDynamicLstm, "DynamicQuantizeLSTM"},
+    {&DrawRecurrent, "GRU LSTM RNN"},
+    {&DrawLinearAttention, "LinearAttention"},
+    {&DrawRotary, "RotaryEmbedding"}};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -10,6 +11,16 @@
 namespace nodewise {
 
 using Ints = std::vector<int64_t>;
+
+// Which uses of some operators there are to draw from. What comes out need not
+// be legal: the operators' own rules sort that out.
+struct OperatorSpace {
+  void (*draw)(ConfigurationDraw& draw);
+  const char* operators;  // "Conv", or several: "ArgMax ArgMin".
+};
+// Returns the space of an operator; null if none of these is.
+const OperatorSpace* FindSpace(absl::Span<const OperatorSpace> spaces,
+                               std::string_view name);
 
 // Returns the place of an axis that may be counted from the end.
 inline size_t PlaceOf(int64_t axis, const Ints& shape) {

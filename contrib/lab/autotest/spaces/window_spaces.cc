@@ -344,19 +344,14 @@ void DrawMaxUnpool(ConfigurationDraw& draw) {
 }
 
 constexpr OperatorSpace kWindowSpaces[] = {
-    {"AveragePool", &DrawPool},
-    {"Col2Im", &DrawCol2Im},
-    {"Conv", &DrawConv},
-    {"ConvInteger", &DrawIntegerConv},
-    {"ConvTranspose", &DrawConvTranspose},
-    {"DeformConv", &DrawDeformConv},
-    {"GlobalAveragePool", &DrawGlobalPool},
-    {"GlobalLpPool", &DrawGlobalPool},
-    {"GlobalMaxPool", &DrawGlobalPool},
-    {"LpPool", &DrawPool},
-    {"MaxPool", &DrawPool},
-    {"MaxUnpool", &DrawMaxUnpool},
-    {"QLinearConv", &DrawIntegerConv}};
+    {&DrawPool, "AveragePool LpPool MaxPool"},
+    {&DrawCol2Im, "Col2Im"},
+    {&DrawConv, "Conv"},
+    {&DrawIntegerConv, "ConvInteger QLinearConv"},
+    {&DrawConvTranspose, "ConvTranspose"},
+    {&DrawDeformConv, "DeformConv"},
+    {&DrawGlobalPool, "GlobalAveragePool GlobalLpPool GlobalMaxPool"},
+    {&DrawMaxUnpool, "MaxUnpool"}};
 
 }  // namespace
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,13 +14,6 @@
 #include "nodewise/op/op_def.h"
 
 namespace nodewise {
-
-// Which uses of an operator there are to draw from. What comes out need not be
-// legal: the operator's own rules sort that out.
-struct OperatorSpace {
-  std::string_view name;  // "Conv"
-  void (*draw)(ConfigurationDraw& draw);
-};
 
 // What a case differentiates; its network is the gradient of `forward`, as
 // GradientOf() makes it.
