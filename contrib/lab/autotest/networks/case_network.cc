@@ -17,6 +17,12 @@
 
 namespace nodewise {
 
+std::vector<ValueId> OutputsOf(const Operation& operation) {
+  std::vector<ValueId> outputs = operation.outputs;
+  std::erase(outputs, kNoValue);
+  return outputs;
+}
+
 std::vector<ValueId> ReadFromOutside(const Network& network,
                                      const std::set<OperationId>& part) {
   std::vector<ValueId> read;
@@ -27,7 +33,7 @@ std::vector<ValueId> ReadFromOutside(const Network& network,
       const bool is_outside = value.kind == NetworkValue::Kind::kOutput
                                   ? part.count(value.producer) == 0
                                   : value.kind == NetworkValue::Kind::kInput;
-      if (is_outside && std::ranges::find(read, input) == read.end()) {
+      if (is_outside && std::ranges::count(read, input) == 0) {
         read.push_back(input);
       }
     }
@@ -35,6 +41,8 @@ std::vector<ValueId> ReadFromOutside(const Network& network,
   return read;
 }
 
+// Values are copied before what reads them: inputs, constants, and operations
+// in their order. `values` says what has become of each.
 absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
                                              const std::string& prefix,
                                              const NetworkChanges& changes,
@@ -89,6 +97,24 @@ absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
   return outputs;
 }
 
+absl::Status RemoveUnusedInputs(Network* network) {
+  const auto outputs = network->outputs();
+  const std::vector<ValueId> inputs(network->inputs().begin(),
+                                    network->inputs().end());
+  for (const ValueId id : inputs) {
+    if (network->value(id).uses.empty() &&
+        std::ranges::count(outputs, id) == 0) {
+      NODEWISE_RETURN_IF_ERROR(network->RemoveInput(id));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void SetNetwork(Network network, OperatorCase* made) {
+  made->network = std::make_shared<const Network>(std::move(network));
+  made->exact = ExactSource::Of(*made->network);
+}
+
 CaseInput InputOfType(const TensorType& type) {
   const InputDomain domain =
       IsFloat(type.dtype) ? InputDomain() : InputDomain::Whole(0, 1);
@@ -103,7 +129,8 @@ struct ForwardCase {
   Network network;
 };
 
-// What a configuration has decided on may decide on shapes.
+// What a configuration has decided on may decide on shapes: it becomes a
+// constant, so that the gradient has known sizes.
 absl::StatusOr<ForwardCase> ForwardOfOperator(const OperatorCase& made) {
   ForwardCase forward{made.configuration, Network()};
   for (CaseInput& input : forward.configuration.inputs) {
@@ -113,6 +140,7 @@ absl::StatusOr<ForwardCase> ForwardOfOperator(const OperatorCase& made) {
   return forward;
 }
 
+// As above; in a network the inputs that are fixed are frozen.
 absl::StatusOr<ForwardCase> ForwardOfNetwork(const OperatorCase& made) {
   ForwardCase forward{made.configuration, *made.network};
   forward.configuration.inputs.clear();
@@ -129,22 +157,19 @@ absl::StatusOr<ForwardCase> ForwardOfNetwork(const OperatorCase& made) {
 }
 
 // Returns whether floats go through an operation that has no gradient, or not
-// for this use of it.
+// for this use of it. Rules of gradients look at attributes, types and shapes,
+// so the operation is cut out and differentiated by itself, and the error is
+// asked.
 bool StopsGradients(const Network& network, const Operation& operation) {
-  std::vector<ValueId> outputs;
-  for (const ValueId id : operation.outputs) {
-    if (id != kNoValue) outputs.push_back(id);
-  }
   std::vector<ValueId> inputs;
   for (const ValueId id : operation.inputs) {
-    const bool is_new = std::ranges::find(inputs, id) == inputs.end();
-    if (id == kNoValue || !is_new) continue;
-    if (network.value(id).kind != NetworkValue::Kind::kConstant) {
+    if (id != kNoValue && std::ranges::count(inputs, id) == 0 &&
+        network.value(id).kind != NetworkValue::Kind::kConstant) {
       inputs.push_back(id);
     }
   }
   if (inputs.empty()) return false;
-  const auto alone = ExtractNetwork(network, inputs, outputs);
+  const auto alone = ExtractNetwork(network, inputs, OutputsOf(operation));
   if (!alone.ok()) return true;
   const std::vector<size_t> wanted = FloatInputs(*alone);
   if (wanted.empty()) return false;
@@ -169,12 +194,11 @@ std::vector<ValueId> MadeForOthers(const Network& network,
   const auto outputs = network.outputs();
   std::vector<ValueId> made;
   for (const OperationId id : part) {
-    for (const ValueId output : network.operation(id).outputs) {
-      if (output == kNoValue) continue;
-      const auto& uses = network.value(output).uses;
+    for (const ValueId output : OutputsOf(network.operation(id))) {
       const bool is_read = std::ranges::any_of(
-          uses, [&](const Use& use) { return part.count(use.user) == 0; });
-      if (is_read || std::ranges::find(outputs, output) != outputs.end()) {
+          network.value(output).uses,
+          [&](const Use& use) { return !part.contains(use.user); });
+      if (is_read || std::ranges::count(outputs, output) > 0) {
         made.push_back(output);
       }
     }
@@ -183,7 +207,8 @@ std::vector<ValueId> MadeForOthers(const Network& network,
 }
 
 // Leaves out the operations without a gradient: what they read is an output of
-// the rest, and what they make an input.
+// the rest, and what they make an input. Inputs that were there before keep
+// what the configuration knows of them.
 absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
   const Network& network = whole.network;
   const std::set<OperationId> kept = Differentiable(network);
@@ -224,6 +249,8 @@ bool IsReached(const OperatorCase& made) {
       [&](ValueId id) { return !network.value(id).uses.empty(); });
 }
 
+// Most networks have a gradient as they are. Looking for the operations that
+// stop it takes a gradient of each, so that is done for the others alone.
 absl::StatusOr<OperatorCase> BackwardOfNetwork(const OperatorCase& made) {
   NODEWISE_ASSIGN_OR_RETURN(ForwardCase forward, ForwardOfNetwork(made));
   auto backward = GradientCaseOf(forward.configuration, forward.network);
@@ -242,6 +269,7 @@ absl::StatusOr<OperatorCase> BackwardOfNetwork(const OperatorCase& made) {
 
 }  // namespace
 
+// An operator whose gradient is zero everywhere would be compared with nothing.
 bool HasBackwardSpace(const OperatorDef& def) {
   const auto kind = GradientKindOf(def);
   return HasSpace(def) && kind.has_value() && *kind != GradientKind::kZero;
@@ -271,8 +299,7 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
   });
   if (!is_drawn) return absl::UnimplementedError("sizes that only a run tells");
   made.configuration = std::move(configuration);
-  made.network = std::make_shared<const Network>(std::move(gradient.network));
-  made.exact = ExactSource::Of(*made.network);
+  SetNetwork(std::move(gradient.network), &made);
   made.backward = std::make_shared<const BackwardCase>(
       BackwardCase{std::move(forward), std::move(gradient.outputs),
                    std::move(gradient.inputs)});
@@ -294,17 +321,14 @@ absl::StatusOr<std::vector<NDArray>> WithCotangents(
     const BackwardCase& backward, const Network& gradient,
     std::vector<NDArray> inputs, Choices* choices) {
   const auto cotangents = gradient.inputs().subspan(inputs.size());
-  const auto type_of = [&](ValueId id) -> const TensorType& {
-    return gradient.value(id).type;
-  };
   std::vector<NDArray> outputs;
   if (std::ranges::any_of(cotangents, [&](ValueId id) {
-        return !type_of(id).sizes().has_value();
+        return !gradient.value(id).type.sizes().has_value();
       })) {
     NODEWISE_ASSIGN_OR_RETURN(outputs, Interpret(backward.forward, inputs));
   }
   for (size_t i = 0; i < cotangents.size(); ++i) {
-    const TensorType& type = type_of(cotangents[i]);
+    const TensorType& type = gradient.value(cotangents[i]).type;
     auto sizes = type.sizes();
     if (!sizes.has_value()) {
       const auto shape = outputs[backward.outputs[i]].shape();

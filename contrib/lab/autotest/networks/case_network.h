@@ -15,6 +15,9 @@
 
 namespace nodewise {
 
+// Returns what an operation makes, but for outputs that are left out.
+std::vector<ValueId> OutputsOf(const Operation& operation);
+
 // Returns what some operations of a network read and none of them makes, each
 // once, but for constants.
 std::vector<ValueId> ReadFromOutside(const Network& network,
@@ -39,6 +42,12 @@ absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
 // Returns an input of this type. Integers are places, most of the time, and
 // therefore 0 or 1. REQUIRES: type.is_static().
 CaseInput InputOfType(const TensorType& type);
+
+// Removes inputs that nothing reads, and that are not outputs.
+absl::Status RemoveUnusedInputs(Network* network);
+
+// Makes a network that of a case.
+void SetNetwork(Network network, OperatorCase* made);
 
 // Returns the gradient of a network as a case. The configuration's inputs that
 // are given and no constants are those of the network, in its order; those that

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "contrib/lab/autotest/networks/case_network.h"
 #include "contrib/lab/autotest/spaces/spaces.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
@@ -36,6 +37,8 @@ NetworkBuilder::NetworkBuilder(BuilderOptions options, Choices* choices)
   (void)network_.SetOpset("", options_.opset);
 }
 
+// Operations that follow each other make longer chains than any tensor of the
+// pool would: so the newest three are as likely as all together once more.
 std::optional<PoolTensor> NetworkBuilder::Any() {
   if (pool_.empty()) return std::nullopt;
   const uint64_t all = pool_.size();
@@ -45,6 +48,8 @@ std::optional<PoolTensor> NetworkBuilder::Any() {
   return pool_[all - 1 - (back < newest ? back : back - newest)];
 }
 
+// Only tensors of known size and of a type that operators calculate with can be
+// made to fit something.
 void NetworkBuilder::Join(ValueId id) {
   const NetworkValue& value = network_.value(id);
   auto sizes = value.type.sizes();
@@ -59,6 +64,7 @@ PoolTensor NetworkBuilder::TensorOf(ValueId id) const {
   return {id, type.dtype, type.sizes().value_or(std::vector<int64_t>{})};
 }
 
+// A body has no inputs of its own: what would be one is drawn, as a constant.
 absl::StatusOr<ValueId> NetworkBuilder::AddInput(const CaseInput& input) {
   NDArray contents = input.fixed;
   if (!contents.defined() && options_.is_body) {
@@ -96,20 +102,15 @@ absl::StatusOr<ValueId> NetworkBuilder::AddConstant(const NDArray& data) {
 
 absl::StatusOr<ValueId> NetworkBuilder::AddInts(
     const std::vector<int64_t>& numbers) {
-  const int64_t shape[] = {std::ssize(numbers)};
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
-                            NDArray::Empty(shape, kInt64, kCpu));
-  std::ranges::copy(numbers, tensor.As<int64_t>());
+                            TensorOfInts({std::ssize(numbers)}, numbers));
   return AddConstant(tensor);
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::AddNumber(
-    DLDataType dtype, double number, const std::vector<int64_t>& shape) {
+absl::StatusOr<ValueId> NetworkBuilder::AddNumber(DLDataType dtype,
+                                                  double number) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
-                            NDArray::Empty(shape, dtype, kCpu));
-  const std::vector<double> numbers(static_cast<size_t>(CountOf(tensor)),
-                                    number);
-  StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
+                            TensorOfDoubles(dtype, {}, {number}));
   return AddConstant(tensor);
 }
 
@@ -127,18 +128,16 @@ absl::StatusOr<ValueId> NetworkBuilder::Feed(const CaseInput& input) {
   const Choices::Group group(choices_);
   if (input.fixed.defined() || !Often(kFromPool)) return AddInput(input);
   std::vector<PoolTensor> fitting;
-  for (const PoolTensor& tensor : pool_) {
-    if (tensor.dtype == input.dtype && tensor.shape == input.shape) {
-      fitting.push_back(tensor);
-    }
-  }
-  std::optional<PoolTensor> from;
-  if (!fitting.empty()) {
-    from = fitting[fitting.size() - 1 - choices_->UpTo(fitting.size() - 1)];
-  } else {
-    from = Any();
-  }
+  std::ranges::copy_if(
+      pool_, std::back_inserter(fitting), [&](const PoolTensor& tensor) {
+        return tensor.dtype == input.dtype && tensor.shape == input.shape;
+      });
+  const std::optional<PoolTensor> from =
+      fitting.empty()
+          ? Any()
+          : fitting[fitting.size() - 1 - choices_->UpTo(fitting.size() - 1)];
   if (!from.has_value()) return AddInput(input);
+  // What has been added until it failed goes away again; the choices stay.
   const Network before = network_;
   const std::vector<PoolTensor> pool_before = pool_;
   const size_t demands_before = demands_.size();
@@ -189,6 +188,7 @@ absl::StatusOr<ValueId> NetworkBuilder::Add(
   return outputs[0];
 }
 
+// The operator's own domain joins the opsets at the first of its operations.
 absl::Status NetworkBuilder::AddCase(const OperatorCase& made) {
   const Configuration& configuration = made.configuration;
   const OperatorDef& def = *configuration.def;
@@ -212,8 +212,7 @@ absl::Status NetworkBuilder::AddCase(const OperatorCase& made) {
 absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
   std::vector<ValueId> outputs;
   for (const OperationId id : network_.order()) {
-    for (const ValueId output : network_.operation(id).outputs) {
-      if (output == kNoValue) continue;
+    for (const ValueId output : OutputsOf(network_.operation(id))) {
       const bool is_read = !network_.value(output).uses.empty();
       if (!is_read || Often(kFurtherOutput)) outputs.push_back(output);
     }
@@ -221,21 +220,14 @@ absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
   if (outputs.empty()) return absl::InvalidArgumentError("no operation");
   NODEWISE_RETURN_IF_ERROR(network_.SetOutputs(std::move(outputs)));
   network_.RemoveUnused();
-  const std::vector<ValueId> inputs(network_.inputs().begin(),
-                                    network_.inputs().end());
-  for (const ValueId id : inputs) {
-    if (network_.value(id).uses.empty()) {
-      NODEWISE_RETURN_IF_ERROR(network_.RemoveInput(id));
-    }
-  }
+  NODEWISE_RETURN_IF_ERROR(RemoveUnusedInputs(&network_));
   OperatorCase made;
   made.configuration.opset = options_.opset;
   for (const ValueId id : network_.inputs()) {
     made.configuration.inputs.push_back(inputs_[id]);
   }
   made.configuration.demands = std::move(demands_);
-  made.network = std::make_shared<const Network>(std::move(network_));
-  made.exact = ExactSource::Of(*made.network);
+  SetNetwork(std::move(network_), &made);
   return made;
 }
 
@@ -294,6 +286,8 @@ absl::StatusOr<ValueId> NetworkBuilder::Cast(PoolTensor* from,
 
 absl::StatusOr<ValueId> NetworkBuilder::Within(const PoolTensor& from,
                                                const InputDomain& domain) {
+  // Clip makes numbers of a range; whole floats, bools and, before it took
+  // integers, these have no operator that would make them alone.
   const bool is_float = IsFloat(from.dtype);
   if ((domain.is_whole && is_float) || IsBool(from.dtype) ||
       (!is_float && options_.opset < kClipOfIntegers)) {
@@ -311,6 +305,8 @@ absl::StatusOr<ValueId> NetworkBuilder::Within(const PoolTensor& from,
   return Add("Clip", {}, {from.id, low, high});
 }
 
+// Joins all elements to one row, repeats the row or cuts it, and gives it the
+// shape: this fits anything that has an element.
 absl::StatusOr<ValueId> NetworkBuilder::ReshapedFlat(const PoolTensor& from,
                                                      const Sides& shape) {
   const int64_t have = CountOf(from.shape);
@@ -339,6 +335,8 @@ absl::StatusOr<ValueId> NetworkBuilder::ReshapedFlat(const PoolTensor& from,
   return Add("Reshape", {}, {id, to});
 }
 
+// Cuts sides that are too long, and fills up those that are too short with
+// zeros.
 absl::StatusOr<ValueId> NetworkBuilder::CutAndPadded(const PoolTensor& from,
                                                      const Sides& shape) {
   const size_t rank = shape.size();

@@ -62,9 +62,7 @@ class NetworkBuilder {
   absl::StatusOr<ValueId> AddConstant(const NDArray& data);
   // int64, of rank 1.
   absl::StatusOr<ValueId> AddInts(const std::vector<int64_t>& numbers);
-  // One number, or a tensor of equal ones.
-  absl::StatusOr<ValueId> AddNumber(DLDataType dtype, double number,
-                                    const std::vector<int64_t>& shape = {});
+  absl::StatusOr<ValueId> AddNumber(DLDataType dtype, double number);
   // An input of a body.
   absl::StatusOr<ValueId> AddBodyInput(DLDataType dtype,
                                        const std::vector<int64_t>& shape);

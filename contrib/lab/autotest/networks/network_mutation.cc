@@ -33,6 +33,7 @@ std::vector<std::string> ModelsIn(const std::string& path) {
   return files;
 }
 
+// A network is called as its file, which reports count its parts under.
 absl::StatusOr<std::shared_ptr<const Network>> Load(const std::string& file) {
   DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(Network network,
@@ -48,20 +49,16 @@ absl::StatusOr<std::shared_ptr<const Network>> Load(const std::string& file) {
 absl::StatusOr<std::vector<std::shared_ptr<const Network>>> LoadModelsOf(
     const std::string& path) {
   std::vector<std::shared_ptr<const Network>> models;
-  absl::Status first = absl::NotFoundError(
-      fmt::format("{}: has no .onnx file", Printable(path)));
-  bool has_failed = false;
+  absl::Status first;
   for (const std::string& file : ModelsIn(path)) {
     auto model = Load(file);
-    if (model.ok()) {
-      models.push_back(*std::move(model));
-    } else if (!has_failed) {
-      first = model.status();
-      has_failed = true;
-    }
+    first.Update(model.status());
+    if (model.ok()) models.push_back(*std::move(model));
   }
-  if (models.empty()) return first;
-  return models;
+  if (!models.empty()) return models;
+  first.Update(absl::NotFoundError(
+      fmt::format("{}: has no .onnx file", Printable(path))));
+  return first;
 }
 
 // Parts of real models, changed.
@@ -91,8 +88,7 @@ std::set<OperationId> NeighboursOf(const Network& network, OperationId id) {
       neighbours.insert(value.producer);
     }
   }
-  for (const ValueId output : operation.outputs) {
-    if (output == kNoValue) continue;
+  for (const ValueId output : OutputsOf(operation)) {
     for (const Use& use : network.value(output).uses) {
       neighbours.insert(use.user);
     }
@@ -100,6 +96,9 @@ std::set<OperationId> NeighboursOf(const Network& network, OperationId id) {
   return neighbours;
 }
 
+// Draws one operation and grows by one neighbour at a time, so that any
+// connected part may come. The neighbours of all that is there are equally
+// likely.
 std::set<OperationId> DrawPart(const Network& network, Choices* choices) {
   const auto order = network.order();
   std::set<OperationId> part = {order[choices->UpTo(order.size() - 1)]};
@@ -118,22 +117,21 @@ std::set<OperationId> DrawPart(const Network& network, Choices* choices) {
   return part;
 }
 
+// All that leaves the part is an output, also what the model makes for nothing.
 absl::StatusOr<Network> CutPart(const Network& network,
                                 const std::set<OperationId>& part) {
-  const std::vector<ValueId> from = ReadFromOutside(network, part);
   std::vector<ValueId> to;
   for (const OperationId id : part) {
-    for (const ValueId output : network.operation(id).outputs) {
-      if (output == kNoValue) continue;
+    for (const ValueId output : OutputsOf(network.operation(id))) {
       const auto& uses = network.value(output).uses;
       const bool leaves =
-          uses.empty() || std::ranges::any_of(uses, [&](Use use) {
-            return part.count(use.user) == 0;
+          uses.empty() || std::ranges::any_of(uses, [&](const Use& use) {
+            return !part.contains(use.user);
           });
       if (leaves) to.push_back(output);
     }
   }
-  return ExtractNetwork(network, from, to);
+  return ExtractNetwork(network, ReadFromOutside(network, part), to);
 }
 
 // One part on its way.
@@ -153,7 +151,8 @@ class Mutant {
   }
 
  private:
-  // Other sizes, where all that is behind takes them.
+  // Other sizes, where all that is behind takes them. An unknown side has to
+  // get a size, a known one may stay as it was.
   absl::Status DrawSizes() {
     const std::vector<ValueId> inputs(network_.inputs().begin(),
                                       network_.inputs().end());
@@ -185,52 +184,56 @@ class Mutant {
 
   absl::Status Change() {
     if (network_.order().empty()) return absl::NotFoundError("nothing left");
-    const OperationId id = AnyOperation();
-    const ValueId output = network_.operation(id).outputs[0];
-    if (output == kNoValue) return absl::NotFoundError("no output");
-    switch (choices_->UpTo(5)) {
-      case 0:
-        return ShowAlso(output);
-      case 1:
-        return Insert(output);
-      case 2:
-        return LeaveOut(id);
-      case 3:
-        return Exchange(id);
-      case 4:
-        return ChangeAttributes(id);
-      default:
-        return Duplicate(id);
+    const OperationId id = choices_->One(network_.order());
+    if (network_.operation(id).outputs[0] == kNoValue) {
+      return absl::NotFoundError("no output");
     }
+    // The simplest changes come first.
+    constexpr absl::Status (Mutant::*kWays[])(OperationId id) = {
+        &Mutant::ShowOutput, &Mutant::Insert,           &Mutant::LeaveOut,
+        &Mutant::Exchange,   &Mutant::ChangeAttributes, &Mutant::Duplicate};
+    return (this->*choices_->One(kWays))(id);
   }
 
-  absl::Status ShowAlso(ValueId output) {
+  ValueId FirstOutputOf(OperationId id) const {
+    return network_.operation(id).outputs[0];
+  }
+
+  absl::Status ShowOutput(OperationId id) { return Show(FirstOutputOf(id)); }
+
+  absl::Status Show(ValueId output) {
     std::vector<ValueId> outputs(network_.outputs().begin(),
                                  network_.outputs().end());
-    if (std::ranges::find(outputs, output) != outputs.end()) {
-      return absl::OkStatus();
-    }
+    if (std::ranges::count(outputs, output) > 0) return absl::OkStatus();
     outputs.push_back(output);
     return network_.SetOutputs(std::move(outputs));
   }
 
   absl::StatusOr<OpAttrs> AnyPointwise() {
-    const char* const kind =
-        kPointwise[choices_->UpTo(std::size(kPointwise) - 1)];
     const OperatorDef* const def =
-        AllOperators().Find("", kind, network_.opset());
+        AllOperators().Find("", choices_->One(kPointwise), network_.opset());
     if (def == nullptr) return absl::NotFoundError("not in this opset");
     return OpAttrs::Defaults(*def);
   }
 
-  absl::Status Insert(ValueId after) {
-    NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, AnyPointwise());
+  // Adds an operation and returns its first output.
+  absl::StatusOr<ValueId> AddFirst(OpAttrs attrs, std::vector<ValueId> inputs) {
     NODEWISE_ASSIGN_OR_RETURN(
         const OperationId made,
-        network_.AddOperation({std::move(attrs), {after}}));
-    return network_.ReplaceUses({after}, {network_.operation(made).outputs[0]});
+        network_.AddOperation({std::move(attrs), std::move(inputs)}));
+    return FirstOutputOf(made);
   }
 
+  absl::Status Insert(OperationId id) {
+    const ValueId after = FirstOutputOf(id);
+    NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, AnyPointwise());
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId made,
+                              AddFirst(std::move(attrs), {after}));
+    return network_.ReplaceUses({after}, {made});
+  }
+
+  // Only where its output looks like what it reads, and that is made by another
+  // operation, so that something is left.
   absl::Status LeaveOut(OperationId id) {
     const Operation& operation = network_.operation(id);
     if (operation.inputs.empty() || operation.inputs[0] == kNoValue) {
@@ -257,13 +260,11 @@ class Mutant {
   }
 
   absl::Status Replace(OperationId id, OpAttrs attrs) {
-    const Operation& operation = network_.operation(id);
-    const ValueId before = operation.outputs[0];
+    const ValueId before = FirstOutputOf(id);
     NODEWISE_ASSIGN_OR_RETURN(
-        const OperationId made,
-        network_.AddOperation({std::move(attrs), operation.inputs}));
-    NODEWISE_RETURN_IF_ERROR(
-        network_.ReplaceUses({before}, {network_.operation(made).outputs[0]}));
+        const ValueId made,
+        AddFirst(std::move(attrs), network_.operation(id).inputs));
+    NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses({before}, {made}));
     network_.RemoveUnused();
     return absl::OkStatus();
   }
@@ -292,32 +293,20 @@ class Mutant {
   // Computes the operation once more, beside it or added to it.
   absl::Status Duplicate(OperationId id) {
     const Operation operation = network_.operation(id);
-    NODEWISE_ASSIGN_OR_RETURN(
-        const OperationId made,
-        network_.AddOperation({operation.attrs, operation.inputs}));
-    const ValueId again = network_.operation(made).outputs[0];
-    if (choices_->Often()) return ShowAlso(again);
+    const ValueId once = operation.outputs[0];
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId again,
+                              AddFirst(operation.attrs, operation.inputs));
+    if (choices_->Often()) return Show(again);
     const OperatorDef* const add =
         AllOperators().Find("", "Add", network_.opset());
-    NODEWISE_ASSIGN_OR_RETURN(
-        const OperationId sum,
-        network_.AddOperation(
-            {OpAttrs::Defaults(*add), {operation.outputs[0], again}}));
-    return network_.ReplaceUses({operation.outputs[0]},
-                                {network_.operation(sum).outputs[0]});
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId sum,
+                              AddFirst(OpAttrs::Defaults(*add), {once, again}));
+    return network_.ReplaceUses({once}, {sum});
   }
 
   absl::StatusOr<OperatorCase> Finish() {
     network_.RemoveUnused();
-    const std::vector<ValueId> inputs(network_.inputs().begin(),
-                                      network_.inputs().end());
-    for (const ValueId id : inputs) {
-      const auto outputs = network_.outputs();
-      if (network_.value(id).uses.empty() &&
-          std::ranges::find(outputs, id) == outputs.end()) {
-        NODEWISE_RETURN_IF_ERROR(network_.RemoveInput(id));
-      }
-    }
+    NODEWISE_RETURN_IF_ERROR(RemoveUnusedInputs(&network_));
     if (network_.order().empty()) return absl::NotFoundError("nothing left");
     NODEWISE_RETURN_IF_ERROR(CheckSizes());
     OperatorCase made;
@@ -325,11 +314,11 @@ class Mutant {
     for (const ValueId id : network_.inputs()) {
       made.configuration.inputs.push_back(InputOfType(network_.value(id).type));
     }
-    made.network = std::make_shared<const Network>(std::move(network_));
-    made.exact = ExactSource::Of(*made.network);
+    SetNetwork(std::move(network_), &made);
     return made;
   }
 
+  // A real model has tensors that the reference takes long for.
   absl::Status CheckSizes() const {
     for (const auto& value : network_.data().values) {
       if (!value.has_value() || value->kind == NetworkValue::Kind::kBarrier) {
