@@ -370,6 +370,63 @@ void Judge(AdapterTrial* trial) {
   }
 }
 
+std::string AccusedText(const AdapterTrial& trial) {
+  if (trial.outcome == AdapterTrial::Outcome::kFailed) return "did not run";
+  const std::string accused = ListOf(trial.accused, 3);
+  if (trial.precision.empty()) return accused.empty() ? "none" : accused;
+  return fmt::format("{}; computes in {}", accused.empty() ? "none" : accused,
+                     trial.precision);
+}
+
+void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
+  json->BeginObject();
+  json->Add("network", trial.network);
+  if (!trial.operation.empty()) {
+    json->Add("operation", trial.operation);
+    json->Add("change", trial.change);
+  }
+  json->Add("outcome", NameOf(trial.outcome));
+  json->Add("accused", trial.accused);
+  if (!trial.carried_into.empty()) {
+    json->Add("carried_into", trial.carried_into);
+  }
+  if (!trial.judged_with.empty()) json->Add("judged_with", trial.judged_with);
+  if (!trial.precision.empty()) json->Add("precision", trial.precision);
+  if (!trial.why.empty()) json->Add("reason", trial.why);
+  json->EndObject();
+}
+
+size_t CountRight(const AdapterCheck& check, bool has_fault) {
+  return static_cast<size_t>(
+      std::ranges::count_if(check.trials, [&](const AdapterTrial& each) {
+        return each.operation.empty() != has_fault &&
+               each.outcome == AdapterTrial::Outcome::kRight;
+      }));
+}
+
+void AddDropped(const AdapterCheck& check, Report* report) {
+  report->json.BeginArray("dropped");
+  for (const AdapterTrial& trial : check.dropped) {
+    report->text += fmt::format(
+        "{}: {}: {}: not counted: the runtime makes the same with this change "
+        "as without it\n",
+        trial.network, Printable(trial.operation), Printable(trial.change));
+    AddTrial(trial, &report->json);
+  }
+  report->json.EndArray();
+}
+
+void ShowCarried(const AdapterCheck& check, ReportText* text) {
+  for (const AdapterTrial& trial : check.trials) {
+    if (trial.carried_into.empty()) continue;
+    *text += fmt::format(
+        "{}: {}: {}: the runtime carries this change into {}, of which it "
+        "makes something else than without the change\n",
+        trial.network, Printable(trial.operation), Printable(trial.change),
+        ListOf(trial.carried_into, 3));
+  }
+}
+
 }  // namespace
 
 std::string_view NameOf(AdapterTrial::Outcome outcome) {
@@ -458,67 +515,6 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
   }
   return check;
 }
-
-namespace {
-
-std::string AccusedText(const AdapterTrial& trial) {
-  if (trial.outcome == AdapterTrial::Outcome::kFailed) return "did not run";
-  const std::string accused = ListOf(trial.accused, 3);
-  if (trial.precision.empty()) return accused.empty() ? "none" : accused;
-  return fmt::format("{}; computes in {}", accused.empty() ? "none" : accused,
-                     trial.precision);
-}
-
-void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
-  json->BeginObject();
-  json->Add("network", trial.network);
-  if (!trial.operation.empty()) {
-    json->Add("operation", trial.operation);
-    json->Add("change", trial.change);
-  }
-  json->Add("outcome", NameOf(trial.outcome));
-  json->Add("accused", trial.accused);
-  if (!trial.carried_into.empty()) {
-    json->Add("carried_into", trial.carried_into);
-  }
-  if (!trial.judged_with.empty()) json->Add("judged_with", trial.judged_with);
-  if (!trial.precision.empty()) json->Add("precision", trial.precision);
-  if (!trial.why.empty()) json->Add("reason", trial.why);
-  json->EndObject();
-}
-
-size_t CountRight(const AdapterCheck& check, bool has_fault) {
-  return static_cast<size_t>(
-      std::ranges::count_if(check.trials, [&](const AdapterTrial& each) {
-        return each.operation.empty() != has_fault &&
-               each.outcome == AdapterTrial::Outcome::kRight;
-      }));
-}
-
-void AddDropped(const AdapterCheck& check, Report* report) {
-  report->json.BeginArray("dropped");
-  for (const AdapterTrial& trial : check.dropped) {
-    report->text += fmt::format(
-        "{}: {}: {}: not counted: the runtime makes the same with this change "
-        "as without it\n",
-        trial.network, Printable(trial.operation), Printable(trial.change));
-    AddTrial(trial, &report->json);
-  }
-  report->json.EndArray();
-}
-
-void ShowCarried(const AdapterCheck& check, ReportText* text) {
-  for (const AdapterTrial& trial : check.trials) {
-    if (trial.carried_into.empty()) continue;
-    *text += fmt::format(
-        "{}: {}: {}: the runtime carries this change into {}, of which it "
-        "makes something else than without the change\n",
-        trial.network, Printable(trial.operation), Printable(trial.change),
-        ListOf(trial.carried_into, 3));
-  }
-}
-
-}  // namespace
 
 Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
   Report report;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/artefact/artefact_folder.h"
@@ -26,15 +27,10 @@
 
 namespace nodewise {
 
-// Writes what a finding about emitted C was compiled from, and a program in C++
-// that runs it with the installed runtime library alone: net/ (an artefact, to
-// be compiled), inputs.params, expected.params, repro.cc and CMakeLists.txt.
-// Fails with kUnimplemented if there is no C for the network.
-absl::Status WriteCompiledFinding(const AutotestFinding& finding,
-                                  const std::string& folder);
-
 namespace {
 
+// The program is compiled where the finding is looked at, against the installed
+// runtime: so it knows nothing of this library, and prints its own numbers.
 constexpr std::string_view kProgram =
     R"(// Runs the network in net/, whose functions are compiled C, on the inputs that
 // failed, and shows what comes out beside what is right. Ends with 1 if they
@@ -109,8 +105,10 @@ add_executable(repro repro.cc)
 target_link_libraries(repro PRIVATE nodewise::runtime)
 )";
 
-}  // namespace
-
+// Writes what a finding about emitted C was compiled from, and a program in C++
+// that runs it with the installed runtime library alone: net/ (an artefact, to
+// be compiled), inputs.params, expected.params, repro.cc and CMakeLists.txt.
+// Fails with kUnimplemented if there is no C for the network.
 absl::Status WriteCompiledFinding(const AutotestFinding& finding,
                                   const std::string& folder) {
   const Network& network = *finding.made.network;
@@ -123,15 +121,15 @@ absl::Status WriteCompiledFinding(const AutotestFinding& finding,
   const Params params{lowered.params};
   NODEWISE_RETURN_IF_ERROR(WriteArtefactFolder(folder + "/net", texts, params));
   std::vector<NamedTensor> inputs;
-  for (size_t i = 0; i < finding.set.inputs.size(); ++i) {
-    inputs.push_back(
-        {network.value(network.inputs()[i]).name, finding.set.inputs[i]});
+  for (const NDArray& tensor : finding.set.inputs) {
+    const ValueId id = network.inputs()[inputs.size()];
+    inputs.push_back({network.value(id).name, tensor});
   }
+  // Outputs go by their places: those of the artefact may have other names.
   std::vector<NamedTensor> expected;
-  if (finding.expected.ok()) {
-    for (size_t i = 0; i < finding.expected->size(); ++i) {
-      expected.push_back({fmt::format("{}", i), (*finding.expected)[i]});
-    }
+  for (const NDArray& tensor :
+       finding.expected.value_or(std::vector<NDArray>())) {
+    expected.push_back({fmt::format("{}", expected.size()), tensor});
   }
   NODEWISE_RETURN_IF_ERROR(WriteParams(folder + "/inputs.params", inputs));
   NODEWISE_RETURN_IF_ERROR(WriteParams(folder + "/expected.params", expected));
@@ -139,18 +137,16 @@ absl::Status WriteCompiledFinding(const AutotestFinding& finding,
   return ReplaceFile(folder + "/CMakeLists.txt", kBuild);
 }
 
-namespace {
-
 constexpr size_t kMostShown = 16;
 // What a compiler or another program has to say belongs to the finding.
 constexpr size_t kLongestReason = 2000;
 
 std::string NumbersOf(const NDArray& tensor) {
-  std::vector<double> numbers(kMostShown);
   uint64_t count = 1;
-  for (const int64_t side : tensor.shape())
+  for (const int64_t side : tensor.shape()) {
     count *= static_cast<uint64_t>(side);
-  numbers.resize(std::min<uint64_t>(count, kMostShown));
+  }
+  std::vector<double> numbers(std::min<uint64_t>(count, kMostShown));
   if (!DecodeToDoubles(tensor.dtype(), tensor.data(), numbers.size(),
                        numbers.data())) {
     return "?";
@@ -165,40 +161,6 @@ std::string Line(const std::string& name, const NDArray& tensor) {
                      ToString(TensorType::Of(*tensor)), NumbersOf(tensor));
 }
 
-}  // namespace
-
-std::string DescribeTensors(const AutotestFinding& finding) {
-  std::string text;
-  const Network& network = *finding.made.network;
-  for (size_t i = 0; i < finding.set.inputs.size(); ++i) {
-    text +=
-        Line(network.value(network.inputs()[i]).name, finding.set.inputs[i]);
-  }
-  for (const auto& value : network.data().values) {
-    if (value.has_value() && value->kind == NetworkValue::Kind::kConstant) {
-      text += Line(value->name + " (constant)", value->data);
-    }
-  }
-  const auto add = [&](const char* what, const CandidateOutputs& outputs) {
-    if (!outputs.ok()) {
-      text += fmt::format("  {}: {}\n", what,
-                          Printable(MessageOf(outputs.status())));
-      return;
-    }
-    if (finding.verdict.output >= outputs->size()) return;
-    text +=
-        Line(fmt::format(
-                 "{} {}", what,
-                 network.value(network.outputs()[finding.verdict.output]).name),
-             (*outputs)[finding.verdict.output]);
-  };
-  add("expected", finding.expected);
-  add("found", finding.actual);
-  return text;
-}
-
-namespace {
-
 constexpr const char* kForwardFile = "/forward.onnx";
 
 // What a folder says its model is the gradient of: none, unless there is such a
@@ -212,24 +174,23 @@ absl::StatusOr<std::shared_ptr<const BackwardCase>> ReadForward(
   auto forward = ImportOnnx(path, AllOperators(), {}, &diagnostics);
   NODEWISE_RETURN_IF_ERROR(forward.status());
   BackwardCase made{*std::move(forward), {}, {}};
-  const auto has_name = [&](absl::Span<const ValueId> all,
-                            const std::string& name) {
-    return std::ranges::any_of(
-        all, [&](ValueId id) { return gradient.value(id).name == name; });
-  };
   const Network& read = made.forward;
-  for (size_t i = 0; i < read.outputs().size(); ++i) {
-    const std::string& name = read.value(read.outputs()[i]).name;
-    if (has_name(gradient.inputs(), "cotangent_" + name)) {
-      made.outputs.push_back(i);
+  // Returns the places of values whose name, with a prefix, is one of others.
+  const auto places = [&](absl::Span<const ValueId> ids, const char* prefix,
+                          absl::Span<const ValueId> others) {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const std::string name = prefix + read.value(ids[i]).name;
+      if (std::ranges::any_of(others, [&](ValueId id) {
+            return gradient.value(id).name == name;
+          })) {
+        found.push_back(i);
+      }
     }
-  }
-  for (size_t i = 0; i < read.inputs().size(); ++i) {
-    const std::string& name = read.value(read.inputs()[i]).name;
-    if (has_name(gradient.outputs(), "gradient_" + name)) {
-      made.inputs.push_back(i);
-    }
-  }
+    return found;
+  };
+  made.outputs = places(read.outputs(), "cotangent_", gradient.inputs());
+  made.inputs = places(read.inputs(), "gradient_", gradient.outputs());
   if (read.inputs().size() + made.outputs.size() != gradient.inputs().size() ||
       made.inputs.size() != gradient.outputs().size()) {
     return absl::InvalidArgumentError(
@@ -237,19 +198,6 @@ absl::StatusOr<std::shared_ptr<const BackwardCase>> ReadForward(
   }
   return std::make_shared<const BackwardCase>(std::move(made));
 }
-
-}  // namespace
-
-absl::Status MakeFindingsFolder(const std::string& folder) {
-  NODEWISE_RETURN_IF_ERROR(CheckReproFolder(folder));
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      fmt::format("{}: cannot be made: {}", folder, error.message()));
-}
-
-namespace {
 
 // Programs that show the finding without nodewise: how they make a runner of
 // the model.
@@ -284,12 +232,10 @@ from onnx import numpy_helper
 HERE = pathlib.Path(__file__).resolve().parent
 model = onnx.load(HERE / "model.onnx")
 
-
 def tensors(kind):
     files = sorted((HERE / "test_data_set_0").glob(kind + "_*.pb"),
                    key=lambda file: int(file.stem.split("_")[1]))
     return [numpy_helper.to_array(onnx.load_tensor(file)) for file in files]
-
 
 inputs = dict(zip([info.name for info in model.graph.input],
                   tensors("input")))
@@ -303,7 +249,8 @@ for info, right, found in zip(model.graph.output, tensors("output"), made):
     print("  found   ", numpy.asarray(found).tolist())
 )";
 
-// onnxruntime's name of a level; the usual one is none.
+// onnxruntime's name of a level. The usual one is none: what an optimiser makes
+// of one operation would be tested in place of the operation.
 std::string_view NameOfLevel(const std::string& level) {
   if (level == "basic") return "ORT_ENABLE_BASIC";
   if (level == "extended") return "ORT_ENABLE_EXTENDED";
@@ -327,6 +274,8 @@ std::string ProgramText(const TestedCandidate& candidate) {
   return "";
 }
 
+// The page names what is wrong first, then how to see it again: by nodewise,
+// and without it where there is a program for that.
 std::string PageText(const AutotestFinding& finding,
                      const TestedCandidate& candidate, bool has_program,
                      bool has_c) {
@@ -369,13 +318,49 @@ std::string PageText(const AutotestFinding& finding,
 
 }  // namespace
 
+std::string DescribeTensors(const AutotestFinding& finding) {
+  std::string text;
+  const Network& network = *finding.made.network;
+  for (size_t i = 0; i < finding.set.inputs.size(); ++i) {
+    text +=
+        Line(network.value(network.inputs()[i]).name, finding.set.inputs[i]);
+  }
+  for (const auto& value : network.data().values) {
+    if (value.has_value() && value->kind == NetworkValue::Kind::kConstant) {
+      text += Line(value->name + " (constant)", value->data);
+    }
+  }
+  // A candidate may make fewer outputs than the network has.
+  const size_t output = finding.verdict.output;
+  const auto add = [&](const char* what, const CandidateOutputs& outputs) {
+    if (!outputs.ok()) {
+      text += fmt::format("  {}: {}\n", what,
+                          Printable(MessageOf(outputs.status())));
+    } else if (output < outputs->size()) {
+      const std::string& name = network.value(network.outputs()[output]).name;
+      text += Line(fmt::format("{} {}", what, name), (*outputs)[output]);
+    }
+  };
+  add("expected", finding.expected);
+  add("found", finding.actual);
+  return text;
+}
+
+absl::Status MakeFindingsFolder(const std::string& folder) {
+  NODEWISE_RETURN_IF_ERROR(CheckReproFolder(folder));
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      fmt::format("{}: cannot be made: {}", folder, error.message()));
+}
+
 absl::Status WriteFindingFolder(const AutotestFinding& finding,
                                 const TestedCandidate& candidate,
                                 const std::string& folder) {
-  const std::vector<NDArray> none;
   NODEWISE_RETURN_IF_ERROR(
       WriteOnnxCase(folder, *finding.made.network, finding.set.inputs,
-                    finding.expected.ok() ? *finding.expected : none));
+                    finding.expected.value_or(std::vector<NDArray>())));
   if (finding.made.backward != nullptr) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string forward,
                               ExportOnnx(finding.made.backward->forward));
@@ -395,6 +380,7 @@ absl::Status WriteFindingFolder(const AutotestFinding& finding,
                      PageText(finding, candidate, !program.empty(), has_c));
 }
 
+// The outputs beside the model are not read: the reference says what is right.
 absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
                                             Candidate& candidate) {
   DiagnosticList diagnostics;
@@ -408,8 +394,7 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
   for (size_t i = 0; i < read.inputs().size(); ++i) {
     const std::string path =
         fmt::format("{}/test_data_set_0/input_{}.pb", folder, i);
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> tensors,
-                              ReadTensorFile(path));
+    NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
     const NetworkValue& input = read.value(read.inputs()[i]);
     if (tensors.size() != 1 || !IsOfType(tensors[0].tensor, input.type)) {
       return absl::InvalidArgumentError(
@@ -421,9 +406,8 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
   const CaseReference reference(read, finding.made.backward != nullptr);
   finding.expected = reference.Run(finding.set.inputs);
   NODEWISE_RETURN_IF_ERROR(finding.expected.status());
-  const std::vector<std::vector<NDArray>> sets = {finding.set.inputs};
-  const CandidateJob job{&read, sets, finding.made.backward.get()};
-  finding.actual = RunJobs(candidate, {&job, 1})[0].sets[0];
+  finding.actual =
+      RunOnce(candidate, read, finding.set.inputs, finding.made.backward.get());
   finding.verdict =
       reference.Judge(finding.set, finding.expected, finding.actual);
   return finding;

@@ -282,6 +282,34 @@ class DeviationLearner {
   Learned learned_;
 };
 
+void ShowRows(const LearnedOperator& one, TextTable* table, Report* report) {
+  for (const KnownDeviation& row : one.rows) {
+    table->AddRow({one.operation, one.dtype, fmt::format("{}", one.judged),
+                   fmt::format("{}", one.deviating), WordsOf(row)});
+    report->json.BeginObject();
+    report->json.Add("operator", one.operation);
+    report->json.Add("dtype", one.dtype);
+    report->json.Add("judged", one.judged);
+    report->json.Add("deviating", one.deviating);
+    report->json.Add("kind", NameOf(row.kind));
+    if (!row.type.empty()) report->json.Add("type", row.type);
+    if (HasTimes(row.kind)) report->json.Add("bound", row.times);
+    report->json.EndObject();
+  }
+}
+
+void ShowFault(const LearnedOperator& one, Report* report) {
+  report->text += fmt::format("fault: {} of {}: {}\n", one.operation, one.dtype,
+                              Printable(one.fault));
+  report->json.BeginObject();
+  report->json.Add("operator", one.operation);
+  report->json.Add("dtype", one.dtype);
+  report->json.Add("judged", one.judged);
+  report->json.Add("deviating", one.deviating);
+  report->json.Add("reason", one.fault);
+  report->json.EndObject();
+}
+
 }  // namespace
 
 std::vector<const OperatorDef*> RowsToLearn(const OpSet& operators) {
@@ -330,38 +358,6 @@ absl::StatusOr<std::string> RuntimeOf(ForeignTarget program) {
       "answer, such as \"onnxruntime 1.32.0\"",
       name));
 }
-
-namespace {
-
-void ShowRows(const LearnedOperator& one, TextTable* table, Report* report) {
-  for (const KnownDeviation& row : one.rows) {
-    table->AddRow({one.operation, one.dtype, fmt::format("{}", one.judged),
-                   fmt::format("{}", one.deviating), WordsOf(row)});
-    report->json.BeginObject();
-    report->json.Add("operator", one.operation);
-    report->json.Add("dtype", one.dtype);
-    report->json.Add("judged", one.judged);
-    report->json.Add("deviating", one.deviating);
-    report->json.Add("kind", NameOf(row.kind));
-    if (!row.type.empty()) report->json.Add("type", row.type);
-    if (HasTimes(row.kind)) report->json.Add("bound", row.times);
-    report->json.EndObject();
-  }
-}
-
-void ShowFault(const LearnedOperator& one, Report* report) {
-  report->text += fmt::format("fault: {} of {}: {}\n", one.operation, one.dtype,
-                              Printable(one.fault));
-  report->json.BeginObject();
-  report->json.Add("operator", one.operation);
-  report->json.Add("dtype", one.dtype);
-  report->json.Add("judged", one.judged);
-  report->json.Add("deviating", one.deviating);
-  report->json.Add("reason", one.fault);
-  report->json.EndObject();
-}
-
-}  // namespace
 
 Report ReportOf(const Learned& learned, const LearnOptions& options,
                 const std::string& file) {

@@ -13,6 +13,8 @@
 #include "nodewise/module/module.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/onednn/onednn_backward.h"
+#include "nodewise/ops/activation.h"
+#include "nodewise/ops/ops.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
@@ -21,6 +23,7 @@
 namespace nodewise {
 namespace {
 
+// A function of a program that tests its own kernels.
 class Callable : public Candidate {
  public:
   Callable(std::string name, NetworkFunction function)
@@ -42,18 +45,18 @@ class Callable : public Candidate {
   const NetworkFunction function_;
 };
 
-class WithBackward : public Candidate {
+// Gradients go job by job, since the function says only when it is asked that
+// it does not know one.
+class WithBackward : public OuterCandidate {
  public:
   WithBackward(std::unique_ptr<Candidate> inner, BackwardFunction backward)
-      : inner_(std::move(inner)), backward_(std::move(backward)) {}
+      : OuterCandidate(std::move(inner)), backward_(std::move(backward)) {}
 
-  const std::string& name() const override { return inner_->name(); }
-  size_t jobs_at_once() const override { return inner_->jobs_at_once(); }
   void Run(absl::Span<const CandidateJob> jobs, Take take) override {
     for (size_t i = 0; i < jobs.size(); ++i) {
       CandidateAnswer answer = RunBackward(jobs[i]);
       if (answer.sets.empty()) {
-        inner_->Run(jobs.subspan(i, 1), take);
+        inner().Run(jobs.subspan(i, 1), take);
       } else {
         take(std::move(answer));
       }
@@ -72,10 +75,10 @@ class WithBackward : public Candidate {
     return answer;
   }
 
-  const std::unique_ptr<Candidate> inner_;
   const BackwardFunction backward_;
 };
 
+// Each network gets an executor of its own, which runs all of its sets.
 class LoweredNetworks : public Candidate {
  public:
   LoweredNetworks(std::string name, LowerOptions options,
@@ -116,71 +119,9 @@ class LoweredNetworks : public Candidate {
   const std::function<Ref<Library>()> make_library_;
 };
 
-}  // namespace
-
-CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status) {
-  return {std::vector<CandidateOutputs>(job.sets.size(), status)};
-}
-
-std::vector<CandidateAnswer> RunJobs(Candidate& candidate,
-                                     absl::Span<const CandidateJob> jobs) {
-  std::vector<CandidateAnswer> answers;
-  candidate.Run(jobs, [&](CandidateAnswer answer) {
-    answers.push_back(std::move(answer));
-  });
-  return answers;
-}
-
-CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor) {
-  CandidateAnswer answer;
-  for (const std::vector<NDArray>& set : job.sets) {
-    answer.sets.push_back(RunExecutor(executor, set));
-  }
-  return answer;
-}
-
-CandidateOutputs RunExecutor(GraphExecutor* executor,
-                             absl::Span<const NDArray> inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
-  }
-  NODEWISE_RETURN_IF_ERROR(executor->Run());
-  std::vector<NDArray> outputs;
-  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
-    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
-  }
-  return outputs;
-}
-
-bool HasEqualBytes(const NDArray& a, const NDArray& b) {
-  return a.bytes() == b.bytes() &&
-         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
-}
-
-std::unique_ptr<Candidate> CallableCandidate(std::string name,
-                                             NetworkFunction function,
-                                             BackwardFunction backward) {
-  auto callable =
-      std::make_unique<Callable>(std::move(name), std::move(function));
-  if (backward == nullptr) return callable;
-  return BackwardCandidate(std::move(callable), std::move(backward));
-}
-
-std::unique_ptr<Candidate> BackwardCandidate(std::unique_ptr<Candidate> inner,
-                                             BackwardFunction backward) {
-  return std::make_unique<WithBackward>(std::move(inner), std::move(backward));
-}
-
-std::unique_ptr<Candidate> LoweredCandidate(
-    std::string name, LowerOptions options,
-    std::function<Ref<Library>()> make_library) {
-  return std::make_unique<LoweredNetworks>(std::move(name), std::move(options),
-                                           std::move(make_library));
-}
-
-namespace {
-
+// All networks of a call become one file of C and one library. Those that there
+// is no C for are left out, and fail by themselves; a file that does not
+// compile is halved until the network that it is about is alone.
 class EmittedNetworks : public Candidate {
  public:
   EmittedNetworks(const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
@@ -272,24 +213,14 @@ class EmittedNetworks : public Candidate {
   const std::string name_ = "c";
 };
 
-}  // namespace
-
-std::unique_ptr<Candidate> EmittedCandidate(
-    const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
-    std::string optimisation, LowerOptions lowering) {
-  return std::make_unique<EmittedNetworks>(
-      ops, std::move(compiler), std::move(optimisation), std::move(lowering));
-}
-
-namespace {
-
-class RewrittenNetworks : public Candidate {
+// Networks that a pass fails on do not reach the inner candidate, so its
+// answers have to be put back to the jobs that they are of. Gradients of its
+// own are not asked for: a rewritten network is not the gradient of the case
+// any more.
+class RewrittenNetworks : public OuterCandidate {
  public:
   RewrittenNetworks(std::unique_ptr<Candidate> inner, std::vector<Pass> passes)
-      : inner_(std::move(inner)), passes_(std::move(passes)) {}
-
-  const std::string& name() const override { return inner_->name(); }
-  size_t jobs_at_once() const override { return inner_->jobs_at_once(); }
+      : OuterCandidate(std::move(inner)), passes_(std::move(passes)) {}
 
   void Run(absl::Span<const CandidateJob> jobs, Take take) override {
     std::vector<absl::StatusOr<Network>> rewritten;
@@ -299,7 +230,7 @@ class RewrittenNetworks : public Candidate {
       auto& network = rewritten.emplace_back(Rewrite(*job.network));
       if (network.ok()) left.push_back({&*network, job.sets});
     }
-    std::vector<CandidateAnswer> answers = RunJobs(*inner_, left);
+    std::vector<CandidateAnswer> answers = RunJobs(inner(), left);
     size_t at = 0;
     for (size_t i = 0; i < jobs.size(); ++i) {
       take(rewritten[i].ok() ? std::move(answers[at++])
@@ -314,24 +245,12 @@ class RewrittenNetworks : public Candidate {
     return absl::AbortedError(std::string(MessageOf(findings.status())));
   }
 
-  const std::unique_ptr<Candidate> inner_;
   const std::vector<Pass> passes_;
 };
 
-}  // namespace
-
-std::unique_ptr<Candidate> RewrittenCandidate(std::unique_ptr<Candidate> inner,
-                                              std::vector<Pass> passes) {
-  return std::make_unique<RewrittenNetworks>(std::move(inner),
-                                             std::move(passes));
-}
-
-namespace {
-
 // What an operation reads: what the network is given, or a constant.
-absl::StatusOr<std::vector<NDArray>> TensorsOf(
-    const Network& network, const Operation& operation,
-    const std::vector<NDArray>& inputs) {
+CandidateOutputs TensorsRead(const Network& network, const Operation& operation,
+                             const std::vector<NDArray>& inputs) {
   std::vector<NDArray> tensors;
   for (const ValueId id : operation.inputs) {
     NDArray& tensor = tensors.emplace_back();
@@ -347,6 +266,8 @@ absl::StatusOr<std::vector<NDArray>> TensorsOf(
   return tensors;
 }
 
+// oneDNN's backward primitives are of one operation, with one output that all
+// cotangents are of. Anything else is left to the gradient as a network.
 CandidateOutputs RunBackward(const BackwardCase& backward,
                              const std::vector<NDArray>& inputs) {
   const OneDnnThreads one(1);
@@ -359,8 +280,8 @@ CandidateOutputs RunBackward(const BackwardCase& backward,
   if (operation.outputs[0] != network.outputs()[0]) {
     return absl::UnimplementedError("the output is not the first");
   }
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                            TensorsOf(network, operation, inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const auto tensors,
+                            TensorsRead(network, operation, inputs));
   std::vector<size_t> wanted;
   for (const size_t input : backward.inputs) {
     const ValueId id = network.inputs()[input];
@@ -376,6 +297,102 @@ CandidateOutputs RunBackward(const BackwardCase& backward,
 }
 
 }  // namespace
+
+CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status) {
+  return {std::vector<CandidateOutputs>(job.sets.size(), status)};
+}
+
+std::vector<CandidateAnswer> RunJobs(Candidate& candidate,
+                                     absl::Span<const CandidateJob> jobs) {
+  std::vector<CandidateAnswer> answers;
+  candidate.Run(jobs, [&](CandidateAnswer answer) {
+    answers.push_back(std::move(answer));
+  });
+  return answers;
+}
+
+CandidateOutputs RunOnce(Candidate& candidate, const Network& network,
+                         const std::vector<NDArray>& inputs,
+                         const BackwardCase* backward) {
+  const CandidateJob job{&network, {&inputs, 1}, backward};
+  return std::move(RunJobs(candidate, {&job, 1})[0].sets[0]);
+}
+
+absl::StatusOr<LeastTask> MakeLeastTask() {
+  constexpr int kPlainOpset = 13;
+  LeastTask task{Network("relu"), {}};
+  Network& network = task.network;
+  NODEWISE_RETURN_IF_ERROR(network.SetOpset("", kPlainOpset));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId x,
+                            network.AddInput("x", TensorType(kFloat32, {1})));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId y,
+                            network.Add(AllOperators(), ops::Relu{}, {x}, "y"));
+  NODEWISE_RETURN_IF_ERROR(network.SetOutputs({y}));
+  NODEWISE_ASSIGN_OR_RETURN(task.input, TensorOfDoubles(kFloat32, {1}, {1}));
+  return task;
+}
+
+CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor) {
+  CandidateAnswer answer;
+  for (const std::vector<NDArray>& set : job.sets) {
+    answer.sets.push_back(RunExecutor(executor, set));
+  }
+  return answer;
+}
+
+// Copies, since the next set writes to the same memory.
+CandidateOutputs RunExecutor(GraphExecutor* executor,
+                             absl::Span<const NDArray> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
+  }
+  NODEWISE_RETURN_IF_ERROR(executor->Run());
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
+  }
+  return outputs;
+}
+
+bool HasEqualBytes(const NDArray& a, const NDArray& b) {
+  return a.bytes() == b.bytes() &&
+         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+std::unique_ptr<Candidate> CallableCandidate(std::string name,
+                                             NetworkFunction function,
+                                             BackwardFunction backward) {
+  auto callable =
+      std::make_unique<Callable>(std::move(name), std::move(function));
+  if (backward == nullptr) return callable;
+  return BackwardCandidate(std::move(callable), std::move(backward));
+}
+
+std::unique_ptr<Candidate> BackwardCandidate(std::unique_ptr<Candidate> inner,
+                                             BackwardFunction backward) {
+  return std::make_unique<WithBackward>(std::move(inner), std::move(backward));
+}
+
+std::unique_ptr<Candidate> LoweredCandidate(
+    std::string name, LowerOptions options,
+    std::function<Ref<Library>()> make_library) {
+  return std::make_unique<LoweredNetworks>(std::move(name), std::move(options),
+                                           std::move(make_library));
+}
+
+std::unique_ptr<Candidate> EmittedCandidate(
+    const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
+    std::string optimisation, LowerOptions lowering) {
+  return std::make_unique<EmittedNetworks>(
+      ops, std::move(compiler), std::move(optimisation), std::move(lowering));
+}
+
+std::unique_ptr<Candidate> RewrittenCandidate(std::unique_ptr<Candidate> inner,
+                                              std::vector<Pass> passes) {
+  return std::make_unique<RewrittenNetworks>(std::move(inner),
+                                             std::move(passes));
+}
 
 BackwardFunction OneDnnBackward() { return &RunBackward; }
 

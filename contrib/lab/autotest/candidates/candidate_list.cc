@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/ops/ops.h"
@@ -23,62 +24,64 @@ constexpr const char* kNotOptimised = "-O0";
 // Compiling counts, too.
 constexpr int64_t kCompileMs = 600'000;
 
-// onnxruntime's names of what it does to graphs.
-constexpr const char* kOptimizers[] = {
-    "AttentionFusion",
-    "BiasDropoutFusion",
-    "BiasGeluFusion",
-    "BiasSoftmaxFusion",
-    "CastElimination",
-    "ClipQuantRewrite",
-    "CommonSubexpressionElimination",
-    "ConcatSliceElimination",
-    "ConstantFolding",
-    "ConstantSharing",
-    "ConvActivationFusion",
-    "ConvAddActivationFusion",
-    "ConvAddFusion",
-    "ConvBNFusion",
-    "ConvMulFusion",
-    "DivMulFusion",
-    "DoubleQDQPairsRemover",
-    "DynamicQuantizeMatMulFusion",
-    "EliminateDropout",
-    "EliminateIdentity",
-    "EliminateSlice",
-    "EnsureUniqueDQForNodeUnit",
-    "ExpandElimination",
-    "FastGeluFusion",
-    "FuseReluClip",
-    "GeluFusionL1",
-    "GeluFusionL2",
-    "GemmActivationFusion",
-    "GemmSumFusion",
-    "GemmTransposeFusion",
-    "LayerNormFusionL1",
-    "LayerNormFusionL2",
-    "MatMulAddFusion",
-    "MatMulScaleFusion",
-    "MatMul_BatchNormalization_Fusion",
-    "MatmulTransposeFusion",
-    "NchwcTransformer",
-    "NoopElimination",
-    "NotWhereFusion",
-    "PadFusion",
-    "PreShapeNodeElimination",
-    "QDQPropagationTransformer",
-    "QDQS8ToU8Transformer",
-    "QDQSelectorActionTransformer",
-    "QuickGeluFusion",
-    "ReluQuantRewrite",
-    "ReshapeFusion",
-    "SimplifiedLayerNormFusion",
-    "SkipLayerNormFusion",
-    "TransposeOptimizer",
-    "UnsqueezeElimination",
-};
+// onnxruntime's names of what it does to graphs: each can be switched off
+// alone.
+constexpr const char* kOptimizers[] = {"AttentionFusion",
+                                       "BiasDropoutFusion",
+                                       "BiasGeluFusion",
+                                       "BiasSoftmaxFusion",
+                                       "CastElimination",
+                                       "ClipQuantRewrite",
+                                       "CommonSubexpressionElimination",
+                                       "ConcatSliceElimination",
+                                       "ConstantFolding",
+                                       "ConstantSharing",
+                                       "ConvActivationFusion",
+                                       "ConvAddActivationFusion",
+                                       "ConvAddFusion",
+                                       "ConvBNFusion",
+                                       "ConvMulFusion",
+                                       "DivMulFusion",
+                                       "DoubleQDQPairsRemover",
+                                       "DynamicQuantizeMatMulFusion",
+                                       "EliminateDropout",
+                                       "EliminateIdentity",
+                                       "EliminateSlice",
+                                       "EnsureUniqueDQForNodeUnit",
+                                       "ExpandElimination",
+                                       "FastGeluFusion",
+                                       "FuseReluClip",
+                                       "GeluFusionL1",
+                                       "GeluFusionL2",
+                                       "GemmActivationFusion",
+                                       "GemmSumFusion",
+                                       "GemmTransposeFusion",
+                                       "LayerNormFusionL1",
+                                       "LayerNormFusionL2",
+                                       "MatMulAddFusion",
+                                       "MatMulScaleFusion",
+                                       "MatMul_BatchNormalization_Fusion",
+                                       "MatmulTransposeFusion",
+                                       "NchwcTransformer",
+                                       "NoopElimination",
+                                       "NotWhereFusion",
+                                       "PadFusion",
+                                       "PreShapeNodeElimination",
+                                       "QDQPropagationTransformer",
+                                       "QDQS8ToU8Transformer",
+                                       "QDQSelectorActionTransformer",
+                                       "QuickGeluFusion",
+                                       "ReluQuantRewrite",
+                                       "ReshapeFusion",
+                                       "SimplifiedLayerNormFusion",
+                                       "SkipLayerNormFusion",
+                                       "TransposeOptimizer",
+                                       "UnsqueezeElimination"};
+// From the highest to the lowest.
 constexpr const char* kLevels[] = {"all", "extended", "basic", "disabled"};
 
+// Whole networks have operators that oneDNN has no kernel for; among single
+// ones, those would only compare the reference with itself.
 std::unique_ptr<Candidate> OneDnn(const CandidateOptions& options,
                                   LowerOptions lowering) {
   auto forward = LoweredCandidate(
@@ -92,13 +95,16 @@ std::unique_ptr<Candidate> OneDnn(const CandidateOptions& options,
       options.limit_ms);
 }
 
+LowerOptions ReferenceLowering() {
+  return LoweringFor(AllOperators(), Backend::kReference);
+}
+
 std::unique_ptr<Candidate> ReferenceGraph(const CandidateOptions& options,
                                           LowerOptions lowering) {
-  return GuardedCandidate(
-      LoweredCandidate(
-          "graph", std::move(lowering),
-          [] { return BuiltInFunctions(AllOperators(), Backend::kReference); }),
-      options.limit_ms);
+  auto graph = LoweredCandidate("graph", std::move(lowering), [] {
+    return BuiltInFunctions(AllOperators(), Backend::kReference);
+  });
+  return GuardedCandidate(std::move(graph), options.limit_ms);
 }
 
 Made Emitted(const CandidateOptions& options, const char* optimisation,
@@ -108,6 +114,8 @@ Made Emitted(const CandidateOptions& options, const char* optimisation,
                           options.limit_ms + kCompileMs);
 }
 
+// A program is had for parts of networks: its own model file would be another
+// network than the case.
 Made Program(const CandidateOptions& options,
              const std::vector<std::string>& arguments = {}) {
   ProgramSpec spec = options.program;
@@ -144,6 +152,8 @@ std::vector<CandidateVariant> LoweringVariants(
   return variants;
 }
 
+// Lower levels first, since one of these may name a whole class of optimisers.
+// Without any level there is nothing to switch off.
 std::vector<CandidateVariant> OrtVariants(const CandidateOptions& options) {
   std::vector<CandidateVariant> variants;
   const std::string level =
@@ -167,18 +177,19 @@ std::vector<CandidateVariant> OrtVariants(const CandidateOptions& options) {
   return variants;
 }
 
+bool IsOneDnn(const CandidateOptions& options) {
+  return options.name.empty() || options.name == "onednn";
+}
+
 Made MakePlain(const CandidateOptions& options) {
-  if (options.name.empty() || options.name == "onednn") {
-    return OneDnn(options, LoweringFor(AllOperators()));
-  }
+  if (IsOneDnn(options)) return OneDnn(options, LoweringFor(AllOperators()));
   if (options.name == "graph") {
-    return ReferenceGraph(options,
-                          LoweringFor(AllOperators(), Backend::kReference));
+    return ReferenceGraph(options, ReferenceLowering());
   }
   if (options.name == "c") return Emitted(options, kOptimised, {});
   const std::vector<std::string> known = KnownPrograms();
-  if (std::ranges::find(known, options.name) == known.end() &&
-      options.name != "onnx" && !options.name.starts_with("exec:")) {
+  if (std::ranges::count(known, options.name) == 0 && options.name != "onnx" &&
+      !options.name.starts_with("exec:")) {
     return absl::InvalidArgumentError(fmt::format(
         "found \"{}\", expected onednn, c, graph, {}, onnx or exec:COMMAND",
         Printable(options.name), fmt::join(known, ", ")));
@@ -186,35 +197,33 @@ Made MakePlain(const CandidateOptions& options) {
   return Program(options);
 }
 
+// The last variant exchanges the kernels, or what makes them fast, after all
+// that goes on around them.
 std::vector<CandidateVariant> PlainVariantsOf(const CandidateOptions& options) {
   if (options.name == "ort") return OrtVariants(options);
   if (options.name == "graph") {
-    return LoweringVariants(LoweringFor(AllOperators(), Backend::kReference),
-                            [options](LowerOptions lowering) -> Made {
-                              return ReferenceGraph(options,
-                                                    std::move(lowering));
-                            });
-  }
-  if (options.name == "c") {
-    std::vector<CandidateVariant> variants =
-        LoweringVariants({}, [options](const LowerOptions& lowering) {
-          return Emitted(options, kOptimised, lowering);
+    return LoweringVariants(
+        ReferenceLowering(), [options](LowerOptions lowering) -> Made {
+          return ReferenceGraph(options, std::move(lowering));
         });
+  }
+  std::vector<CandidateVariant> variants;
+  if (options.name == "c") {
+    variants = LoweringVariants({}, [options](const LowerOptions& lowering) {
+      return Emitted(options, kOptimised, lowering);
+    });
     variants.push_back({"what the C compiler optimises", [options] {
                           return Emitted(options, kNotOptimised, {});
                         }});
-    return variants;
+  } else if (IsOneDnn(options)) {
+    variants = LoweringVariants(LoweringFor(AllOperators()),
+                                [options](LowerOptions lowering) -> Made {
+                                  return OneDnn(options, std::move(lowering));
+                                });
+    variants.push_back({"oneDNN's kernels", [options]() -> Made {
+                          return ReferenceGraph(options, ReferenceLowering());
+                        }});
   }
-  if (!options.name.empty() && options.name != "onednn") return {};
-  std::vector<CandidateVariant> variants = LoweringVariants(
-      LoweringFor(AllOperators()), [options](LowerOptions lowering) -> Made {
-        return OneDnn(options, std::move(lowering));
-      });
-  variants.push_back({"oneDNN's kernels", [options]() -> Made {
-                        return ReferenceGraph(
-                            options,
-                            LoweringFor(AllOperators(), Backend::kReference));
-                      }});
   return variants;
 }
 
@@ -243,26 +252,25 @@ std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options) {
     variants.push_back({fmt::format("pass {}", options.passes[i]),
                         [less] { return MakeAutotestCandidate(less); }});
   }
-  for (CandidateVariant& plain : PlainVariantsOf(options)) {
-    variants.push_back(std::move(plain));
-  }
+  std::ranges::move(PlainVariantsOf(options), std::back_inserter(variants));
   return variants;
 }
 
+// A variant that cannot be made says nothing, and one that refuses the case has
+// not made it right: only what agrees, or may agree, makes the finding go away.
 std::string Attribute(const AutotestFinding& finding,
                       const std::vector<CandidateVariant>& variants) {
   if (variants.empty()) {
     return "nothing of this candidate can be switched off";
   }
   const CaseReference reference(finding.made);
-  const std::vector<std::vector<NDArray>> sets = {finding.set.inputs};
-  const CandidateJob job{finding.made.network.get(), sets,
-                         finding.made.backward.get()};
   std::vector<std::string> gone;
   for (const CandidateVariant& variant : variants) {
     const auto candidate = variant.make();
     if (!candidate.ok()) continue;
-    const CandidateOutputs actual = RunJobs(**candidate, {&job, 1})[0].sets[0];
+    const CandidateOutputs actual =
+        RunOnce(**candidate, *finding.made.network, finding.set.inputs,
+                finding.made.backward.get());
     const CaseVerdict verdict =
         reference.Judge(finding.set, finding.expected, actual);
     if (verdict.outcome <= CaseOutcome::kInconclusive) {

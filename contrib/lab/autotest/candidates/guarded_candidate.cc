@@ -10,7 +10,9 @@
 namespace nodewise {
 namespace {
 
-// What goes before each set, and before each of its tensors.
+// Answers travel through a pipe: for each job the number of bytes, then each
+// set behind a head, and each of its tensors behind a head and its sides. Both
+// ends are the same program, so the bytes are as they are in memory.
 struct SetHead {
   uint32_t code = 0;   // An absl::StatusCode.
   uint32_t count = 0;  // Tensors, or characters of the message.
@@ -20,7 +22,8 @@ struct TensorHead {
   uint32_t rank = 0;
 };
 
-// No candidate makes larger ones out of what is drawn.
+// No candidate makes larger ones out of what is drawn: more comes from a child
+// that has written over its own memory, and must not be believed.
 constexpr uint32_t kMostOutputs = 1 << 16;
 constexpr uint32_t kMostSentRank = 64;
 constexpr int64_t kMostSentElements = int64_t{1} << 28;
@@ -111,15 +114,14 @@ class Reader {
   std::string_view bytes_;
 };
 
-class GuardedNetworks : public Candidate {
+class GuardedNetworks : public OuterCandidate {
  public:
   GuardedNetworks(std::unique_ptr<Candidate> inner, int64_t limit_ms)
-      : inner_(std::move(inner)), limit_ms_(limit_ms) {}
+      : OuterCandidate(std::move(inner)), limit_ms_(limit_ms) {}
 
-  const std::string& name() const override { return inner_->name(); }
   size_t jobs_at_once() const override {
     // A child for each would take longer than it runs.
-    return std::max(inner_->jobs_at_once(), Candidate::jobs_at_once());
+    return std::max(inner().jobs_at_once(), Candidate::jobs_at_once());
   }
 
   void Run(absl::Span<const CandidateJob> jobs, Take take) override {
@@ -153,6 +155,7 @@ class GuardedNetworks : public Candidate {
     for (size_t set = 0; set < job.sets.size(); ++set) {
       const CandidateJob alone{job.network, job.sets.subspan(set, 1),
                                job.backward};
+      // What the child has not answered is what it has ended with.
       CandidateAnswer one = AllFail(alone, absl::UnknownError("not run"));
       size_t done = 0;
       const absl::Status status = RunChild({&alone, 1}, &one, &done);
@@ -161,11 +164,14 @@ class GuardedNetworks : public Candidate {
     }
   }
 
+  // Counts in `done` how many jobs the child has answered. A crash is kAborted,
+  // a child that has to be ended for its time kDeadlineExceeded: verdicts tell
+  // these from what a candidate refuses, which travels as an answer.
   absl::Status RunChild(absl::Span<const CandidateJob> jobs,
                         CandidateAnswer* answers, size_t* done) {
     const auto work = [&](PipeWriter& to) -> absl::Status {
       absl::Status status;
-      inner_->Run(jobs, [&](const CandidateAnswer& answer) {
+      inner().Run(jobs, [&](const CandidateAnswer& answer) {
         Writer writer;
         for (const CandidateOutputs& set : answer.sets) writer.Add(set);
         const uint64_t size = writer.bytes().size();
@@ -200,7 +206,6 @@ class GuardedNetworks : public Candidate {
                : absl::AbortedError(words);
   }
 
-  const std::unique_ptr<Candidate> inner_;
   const int64_t limit_ms_;
 };
 

@@ -1,5 +1,11 @@
 #pragma once
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/autotest/candidate.h"
 #include "nodewise/graph/graph_executor.h"
@@ -15,6 +21,35 @@ CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor);
 
 // Returns the answer of a job whose sets all come to the same.
 CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status);
+
+// Returns what a candidate makes of one set of inputs.
+CandidateOutputs RunOnce(Candidate& candidate, const Network& network,
+                         const std::vector<NDArray>& inputs,
+                         const BackwardCase* backward = nullptr);
+
+// The least that a program can be asked for: a Relu of one number, in an opset
+// that all runtimes of today have.
+struct LeastTask {
+  Network network;
+  NDArray input;
+};
+absl::StatusOr<LeastTask> MakeLeastTask();
+
+// A candidate that does something before or behind another one.
+class OuterCandidate : public Candidate {
+ public:
+  explicit OuterCandidate(std::unique_ptr<Candidate> inner)
+      : inner_(std::move(inner)) {}
+  const std::string& name() const override { return inner_->name(); }
+  size_t jobs_at_once() const override { return inner_->jobs_at_once(); }
+
+ protected:
+  Candidate& inner() { return *inner_; }
+  const Candidate& inner() const { return *inner_; }
+
+ private:
+  const std::unique_ptr<Candidate> inner_;
+};
 
 // Returns whether both hold the same bytes; their types may differ.
 bool HasEqualBytes(const NDArray& a, const NDArray& b);

@@ -345,7 +345,7 @@ class TensorNode : public GeneratorNode {
       return Invalid("random_tensor: found {}, expected an element type",
                      ToString(type));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, Sides(draw));
+    NODEWISE_ASSIGN_OR_RETURN(const auto shape, Sides(draw));
     const SpecialKind special =
         options_.may_be_special
             ? static_cast<SpecialKind>(draw.choices()->UpTo(kSpecialKinds - 1))

@@ -104,7 +104,7 @@ absl::StatusOr<std::map<ValueId, NDArray>> CotangentsOf(
   inputs.insert(inputs.end(), given, failing.set.inputs.end());
   NODEWISE_ASSIGN_OR_RETURN(const GradientNetwork gradient,
                             GradientOf(network, wanted));
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> reaching,
+  NODEWISE_ASSIGN_OR_RETURN(const auto reaching,
                             Interpret(gradient.network, inputs));
   std::map<ValueId, NDArray> cotangents;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -205,55 +205,6 @@ OperationSet Makers(const Network& network, ValueId of) {
   }
   return makers;
 }
-
-}  // namespace
-
-std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
-  const Network& network = SubjectOf(failing.made);
-  const size_t count = network.order().size();
-  std::vector<CaseBuild> builds;
-  if (count < 2 && network.outputs().size() < 2) return builds;
-  auto recorded = std::make_shared<RecordedRun>();
-  recorded->failing = failing;
-  recorded->tensors = TensorsOf(failing);
-  if (failing.made.backward != nullptr) {
-    auto cotangents = CotangentsOf(failing);
-    if (!cotangents.ok()) return builds;
-    recorded->cotangents = *std::move(cotangents);
-  }
-  const std::shared_ptr<const RecordedRun> run = std::move(recorded);
-  const auto add = [&](OperationSet kept, std::vector<ValueId> to) {
-    builds.push_back([run, kept = std::move(kept), to = std::move(to)] {
-      return Cut(*run, kept, to);
-    });
-  };
-  for (const OperationId id : network.order()) {
-    const auto outputs = OutputsOf(network.operation(id));
-    if (count > 1) add({id}, outputs);
-  }
-  const bool has_one_output = network.outputs().size() == 1;
-  for (const OperationId id : network.order()) {
-    for (const ValueId output : OutputsOf(network.operation(id))) {
-      const OperationSet makers = Makers(network, output);
-      if (makers.size() < count || !has_one_output) add(makers, {output});
-    }
-  }
-  const std::vector<ValueId> outputs(network.outputs().begin(),
-                                     network.outputs().end());
-  for (const OperationId id : network.order()) {
-    OperationSet kept(network.order().begin(), network.order().end());
-    kept.erase(id);
-    const auto is_made = [&](ValueId output) {
-      return network.value(output).producer != id;
-    };
-    if (std::ranges::all_of(outputs, is_made)) {
-      add(std::move(kept), outputs);
-    }
-  }
-  return builds;
-}
-
-namespace {
 
 using Sides = std::vector<int64_t>;
 
@@ -458,7 +409,7 @@ absl::StatusOr<Network> SmallerNetwork(const FailingCase& before,
   for (const auto& [domain, version] : network.data().opsets) {
     NODEWISE_RETURN_IF_ERROR(smaller.SetOpset(domain, version));
   }
-  NODEWISE_ASSIGN_OR_RETURN(std::vector<ValueId> outputs,
+  NODEWISE_ASSIGN_OR_RETURN(auto outputs,
                             AddCopy(network, "", changes, &smaller));
   NODEWISE_RETURN_IF_ERROR(smaller.SetOutputs(std::move(outputs)));
   return smaller;
@@ -508,6 +459,51 @@ std::map<int64_t, std::vector<Place>, std::greater<>> PlacesOf(
 }
 
 }  // namespace
+
+std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
+  const Network& network = SubjectOf(failing.made);
+  const size_t count = network.order().size();
+  std::vector<CaseBuild> builds;
+  if (count < 2 && network.outputs().size() < 2) return builds;
+  auto recorded = std::make_shared<RecordedRun>();
+  recorded->failing = failing;
+  recorded->tensors = TensorsOf(failing);
+  if (failing.made.backward != nullptr) {
+    auto cotangents = CotangentsOf(failing);
+    if (!cotangents.ok()) return builds;
+    recorded->cotangents = *std::move(cotangents);
+  }
+  const std::shared_ptr<const RecordedRun> run = std::move(recorded);
+  const auto add = [&](OperationSet kept, std::vector<ValueId> to) {
+    builds.push_back([run, kept = std::move(kept), to = std::move(to)] {
+      return Cut(*run, kept, to);
+    });
+  };
+  for (const OperationId id : network.order()) {
+    const auto outputs = OutputsOf(network.operation(id));
+    if (count > 1) add({id}, outputs);
+  }
+  const bool has_one_output = network.outputs().size() == 1;
+  for (const OperationId id : network.order()) {
+    for (const ValueId output : OutputsOf(network.operation(id))) {
+      const OperationSet makers = Makers(network, output);
+      if (makers.size() < count || !has_one_output) add(makers, {output});
+    }
+  }
+  const std::vector<ValueId> outputs(network.outputs().begin(),
+                                     network.outputs().end());
+  for (const OperationId id : network.order()) {
+    OperationSet kept(network.order().begin(), network.order().end());
+    kept.erase(id);
+    const auto is_made = [&](ValueId output) {
+      return network.value(output).producer != id;
+    };
+    if (std::ranges::all_of(outputs, is_made)) {
+      add(std::move(kept), outputs);
+    }
+  }
+  return builds;
+}
 
 std::vector<CaseBuild> SmallerSidesOf(const FailingCase& failing) {
   const auto before = std::make_shared<const FailingCase>(failing);

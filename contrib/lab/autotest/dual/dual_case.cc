@@ -159,10 +159,9 @@ absl::StatusOr<DualObject> DualCase::TryCall(
                     of.attributes.end());
   std::string attribute_text;
   NODEWISE_ASSIGN_OR_RETURN(
-      const std::vector<NamedAttr> drawn,
+      const auto drawn,
       DrawAttributes(*of.def, attributes, draw_, &attribute_text));
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<DualObject> read,
-                            InputsOf(inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const auto read, InputsOf(inputs));
   const std::string name = fmt::format("y{}", calls_.size());
   NewOperation operation;
   auto attrs = MakeAttrs(*of.def, drawn);
@@ -298,8 +297,7 @@ absl::StatusOr<DualCase::DoneCall> DualCase::RunTested(
                             alone.AddOperation(std::move(copy)));
   NODEWISE_RETURN_IF_ERROR(alone.SetOutputs(alone.operation(added).outputs));
   call.alone = std::make_shared<const Network>(std::move(alone));
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> copies,
-                            CopiesOf(call.inputs));
+  NODEWISE_ASSIGN_OR_RETURN(const auto copies, CopiesOf(call.inputs));
   const std::vector<std::vector<NDArray>> sets = {copies};
   const CandidateJob job{call.alone.get(), sets};
   call.outputs = RunJobs(tested_, {&job, 1})[0].sets[0];
@@ -356,8 +354,7 @@ absl::Status DualCase::SetAllOutputs() {
 absl::Status DualCase::CompareGraph(DualExecution execution) {
   NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
   if (network_.outputs().empty()) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> copies,
-                            CopiesOf(inputs_));
+  NODEWISE_ASSIGN_OR_RETURN(const auto copies, CopiesOf(inputs_));
   const std::vector<std::vector<NDArray>> sets = {copies};
   const CandidateJob job{&network_, sets};
   if (execution == DualExecution::kGraph) {
@@ -425,8 +422,7 @@ absl::Status DualCase::CompareGradients() {
                               std::move(gradient.inputs)};
   const Network& network = gradient.network;
   NODEWISE_ASSIGN_OR_RETURN(
-      std::vector<NDArray> inputs,
-      WithCotangents(backward, network, inputs_, draw_.choices()));
+      auto inputs, WithCotangents(backward, network, inputs_, draw_.choices()));
   const std::vector<std::vector<NDArray>> sets = {inputs};
   const CandidateJob job{&network, sets, &backward};
   return JudgeOn(network, inputs, RunJobs(tested_, {&job, 1})[0].sets[0],

@@ -104,51 +104,6 @@ std::string CppText(const GeneratedValue& value) {
   return fmt::format("tuple({{{}}})", fmt::join(texts, ", "));
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
-    const OperatorDef& def, const std::vector<DualAttribute>& attributes,
-    CaseDraw& draw, std::string* text) {
-  std::vector<NamedAttr> drawn;
-  std::vector<std::string> texts;
-  for (const DualAttribute& attribute : attributes) {
-    NODEWISE_ASSIGN_OR_RETURN(const AttrField* const field,
-                              FieldOf(def, attribute.name));
-    const AttributeKind kind(def, *field);
-    attribute.value.to(kind.annotation());
-    NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value,
-                              attribute.value.value(draw));
-    if (value.is_nothing()) continue;
-    NODEWISE_ASSIGN_OR_RETURN(AttrValue converted, kind.Convert(value));
-    drawn.push_back({attribute.name, std::move(converted)});
-    texts.push_back(
-        fmt::format("{{\"{}\", {}}}", attribute.name, CppText(value)));
-  }
-  if (!texts.empty()) *text = fmt::format("{{{}}}", fmt::join(texts, ", "));
-  return drawn;
-}
-
-std::string TensorText(const NDArray& tensor) {
-  const std::string type = ToString(TensorType::Of(*tensor));
-  size_t count = 1;
-  for (const int64_t side : tensor.shape()) count *= static_cast<size_t>(side);
-  std::vector<double> numbers(count);
-  if (count > kMostWritten ||
-      !DecodeToDoubles(tensor.dtype(), tensor.data(), count, numbers.data())) {
-    return fmt::format("Tensor(\"{}\") /* {} elements, as drawn */", type,
-                       count);
-  }
-  std::vector<std::string> texts;
-  for (const double x : numbers) {
-    texts.push_back(std::isnan(x)   ? "NAN"
-                    : std::isinf(x) ? (x < 0 ? "-INFINITY" : "INFINITY")
-                                    : fmt::format("{}", x));
-  }
-  return fmt::format("Tensor(\"{}\", {{{}}})", type, fmt::join(texts, ", "));
-}
-
-namespace {
-
 using Program = std::function<void(DualObject& onnx)>;
 
 uint64_t SeedOf(const DualOptions& options) {
@@ -207,6 +162,47 @@ Tried Simplest(const OpSet& ops, Candidate& tested, const Program& program,
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
+    const OperatorDef& def, const std::vector<DualAttribute>& attributes,
+    CaseDraw& draw, std::string* text) {
+  std::vector<NamedAttr> drawn;
+  std::vector<std::string> texts;
+  for (const DualAttribute& attribute : attributes) {
+    NODEWISE_ASSIGN_OR_RETURN(const AttrField* const field,
+                              FieldOf(def, attribute.name));
+    const AttributeKind kind(def, *field);
+    attribute.value.to(kind.annotation());
+    NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value,
+                              attribute.value.value(draw));
+    if (value.is_nothing()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(AttrValue converted, kind.Convert(value));
+    drawn.push_back({attribute.name, std::move(converted)});
+    texts.push_back(
+        fmt::format("{{\"{}\", {}}}", attribute.name, CppText(value)));
+  }
+  if (!texts.empty()) *text = fmt::format("{{{}}}", fmt::join(texts, ", "));
+  return drawn;
+}
+
+std::string TensorText(const NDArray& tensor) {
+  const std::string type = ToString(TensorType::Of(*tensor));
+  size_t count = 1;
+  for (const int64_t side : tensor.shape()) count *= static_cast<size_t>(side);
+  std::vector<double> numbers(count);
+  if (count > kMostWritten ||
+      !DecodeToDoubles(tensor.dtype(), tensor.data(), count, numbers.data())) {
+    return fmt::format("Tensor(\"{}\") /* {} elements, as drawn */", type,
+                       count);
+  }
+  std::vector<std::string> texts;
+  for (const double x : numbers) {
+    texts.push_back(std::isnan(x)   ? "NAN"
+                    : std::isinf(x) ? (x < 0 ? "-INFINITY" : "INFINITY")
+                                    : fmt::format("{}", x));
+  }
+  return fmt::format("Tensor(\"{}\", {{{}}})", type, fmt::join(texts, ", "));
+}
 
 const std::string& DualObject::name() const { return state_->name; }
 const GeneratedValue& DualObject::reference() const {

@@ -30,6 +30,36 @@ bool IsRandom(const OperatorDef& def) {
   return FindSpace(RandomSpaces(), def.name) != nullptr;
 }
 
+using Sides = std::vector<int64_t>;
+
+constexpr int kClipOfIntegers = 12;  // The opset that brought it.
+constexpr int kSliceByInputs = 10;
+constexpr double kMostCast = 100;  // Fits all integer types.
+
+int64_t CountOf(const Sides& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1},
+                         std::multiplies<>());
+}
+
+// Returns the order of sides that makes one shape of the other, if there is
+// one.
+std::optional<Sides> OrderFor(const Sides& from, const Sides& to) {
+  if (from.size() != to.size()) return std::nullopt;
+  Sides order;
+  std::vector<bool> is_taken(from.size());
+  for (const int64_t side : to) {
+    size_t at = 0;
+    // From behind, so that equal sides change places, too.
+    for (at = from.size(); at-- > 0;) {
+      if (!is_taken[at] && from[at] == side) break;
+    }
+    if (at >= from.size()) return std::nullopt;
+    is_taken[at] = true;
+    order.push_back(static_cast<int64_t>(at));
+  }
+  return order;
+}
+
 }  // namespace
 
 NetworkBuilder::NetworkBuilder(BuilderOptions options, Choices* choices)
@@ -183,7 +213,7 @@ absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddAll(
 absl::StatusOr<ValueId> NetworkBuilder::Add(
     std::string_view kind, const std::vector<NamedAttr>& attributes,
     std::vector<ValueId> inputs) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<ValueId> outputs,
+  NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
                             AddAll(kind, attributes, std::move(inputs)));
   return outputs[0];
 }
@@ -232,40 +262,6 @@ absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
 }
 
 // How a tensor is made to fit what an operator wants to read.
-
-namespace {
-
-using Sides = std::vector<int64_t>;
-
-constexpr int kClipOfIntegers = 12;  // The opset that brought it.
-constexpr int kSliceByInputs = 10;
-constexpr double kMostCast = 100;  // Fits all integer types.
-
-int64_t CountOf(const Sides& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1},
-                         std::multiplies<>());
-}
-
-// Returns the order of sides that makes one shape of the other, if there is
-// one.
-std::optional<Sides> OrderFor(const Sides& from, const Sides& to) {
-  if (from.size() != to.size()) return std::nullopt;
-  Sides order;
-  std::vector<bool> is_taken(from.size());
-  for (const int64_t side : to) {
-    size_t at = 0;
-    // From behind, so that equal sides change places, too.
-    for (at = from.size(); at-- > 0;) {
-      if (!is_taken[at] && from[at] == side) break;
-    }
-    if (at >= from.size()) return std::nullopt;
-    is_taken[at] = true;
-    order.push_back(static_cast<int64_t>(at));
-  }
-  return order;
-}
-
-}  // namespace
 
 absl::StatusOr<ValueId> NetworkBuilder::Cast(PoolTensor* from,
                                              DLDataType dtype) {

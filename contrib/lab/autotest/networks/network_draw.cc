@@ -114,43 +114,6 @@ void AddQuestion(const OperatorDef& row, int opset, AutotestWith with,
   }
 }
 
-}  // namespace
-
-NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
-  return {{rows.begin(), rows.end()}, {std::begin(kOpsets), std::end(kOpsets)}};
-}
-
-NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
-                     Candidate& candidate, uint64_t seed, AutotestWith with) {
-  NetworkScope scope;
-  scope.opsets = OpsetsTaken(candidate);
-  std::vector<const OperatorDef*> open(rows.begin(), rows.end());
-  std::set<const OperatorDef*> taken;
-  for (uint64_t attempt = 0; attempt < kTries && !open.empty(); ++attempt) {
-    std::vector<Question> questions;
-    for (const OperatorDef* row : open) {
-      const int opset = OpsetFor(*row, scope.opsets);
-      if (opset == 0) continue;
-      Choices choices(RandomSource(
-          seed, fmt::format("{} {} {}", row->name, row->since, attempt)));
-      AddQuestion(*row, opset, with, &choices, &questions);
-    }
-    const std::vector<bool> refused = Refused(questions, candidate);
-    for (size_t i = 0; i < questions.size(); ++i) {
-      if (!refused[i]) taken.insert(questions[i].made.configuration.def);
-    }
-    std::erase_if(open, [&](const OperatorDef* row) {
-      return taken.count(row) > 0 || OpsetFor(*row, scope.opsets) == 0;
-    });
-  }
-  std::ranges::copy_if(
-      rows, std::back_inserter(scope.rows),
-      [&](const OperatorDef* row) { return taken.count(row) > 0; });
-  return scope;
-}
-
-namespace {
-
 constexpr int kMostSteps = 8;
 constexpr int kGoesOn = 85;  // Per cent of steps.
 // Per cent of steps; the others are control flow.
@@ -199,6 +162,39 @@ class Networks : public CaseSource {
 };
 
 }  // namespace
+
+NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
+  return {{rows.begin(), rows.end()}, {std::begin(kOpsets), std::end(kOpsets)}};
+}
+
+NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
+                     Candidate& candidate, uint64_t seed, AutotestWith with) {
+  NetworkScope scope;
+  scope.opsets = OpsetsTaken(candidate);
+  std::vector<const OperatorDef*> open(rows.begin(), rows.end());
+  std::set<const OperatorDef*> taken;
+  for (uint64_t attempt = 0; attempt < kTries && !open.empty(); ++attempt) {
+    std::vector<Question> questions;
+    for (const OperatorDef* row : open) {
+      const int opset = OpsetFor(*row, scope.opsets);
+      if (opset == 0) continue;
+      Choices choices(RandomSource(
+          seed, fmt::format("{} {} {}", row->name, row->since, attempt)));
+      AddQuestion(*row, opset, with, &choices, &questions);
+    }
+    const std::vector<bool> refused = Refused(questions, candidate);
+    for (size_t i = 0; i < questions.size(); ++i) {
+      if (!refused[i]) taken.insert(questions[i].made.configuration.def);
+    }
+    std::erase_if(open, [&](const OperatorDef* row) {
+      return taken.count(row) > 0 || OpsetFor(*row, scope.opsets) == 0;
+    });
+  }
+  std::ranges::copy_if(
+      rows, std::back_inserter(scope.rows),
+      [&](const OperatorDef* row) { return taken.count(row) > 0; });
+  return scope;
+}
 
 absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
   const BuilderOptions& options = builder.options();

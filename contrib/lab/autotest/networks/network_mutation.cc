@@ -44,27 +44,6 @@ absl::StatusOr<std::shared_ptr<const Network>> Load(const std::string& file) {
   return std::make_shared<const Network>(std::move(network));
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<std::shared_ptr<const Network>>> LoadModelsOf(
-    const std::string& path) {
-  std::vector<std::shared_ptr<const Network>> models;
-  absl::Status first;
-  for (const std::string& file : ModelsIn(path)) {
-    auto model = Load(file);
-    first.Update(model.status());
-    if (model.ok()) models.push_back(*std::move(model));
-  }
-  if (!models.empty()) return models;
-  first.Update(absl::NotFoundError(
-      fmt::format("{}: has no .onnx file", Printable(path))));
-  return first;
-}
-
-// Parts of real models, changed.
-
-namespace {
-
 using Sides = std::vector<int64_t>;
 
 constexpr int64_t kMostOperations = 8;
@@ -365,6 +344,23 @@ class Mutants : public CaseSource {
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::shared_ptr<const Network>>> LoadModelsOf(
+    const std::string& path) {
+  std::vector<std::shared_ptr<const Network>> models;
+  absl::Status first;
+  for (const std::string& file : ModelsIn(path)) {
+    auto model = Load(file);
+    first.Update(model.status());
+    if (model.ok()) models.push_back(*std::move(model));
+  }
+  if (!models.empty()) return models;
+  first.Update(absl::NotFoundError(
+      fmt::format("{}: has no .onnx file", Printable(path))));
+  return first;
+}
+
+// Parts of real models, changed.
 
 std::unique_ptr<CaseSource> MutationSource(
     std::vector<std::shared_ptr<const Network>> models) {
