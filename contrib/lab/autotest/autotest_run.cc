@@ -105,7 +105,9 @@ class Turns : public CaseSource {
   const std::unique_ptr<CaseSource> second_;
 };
 
-// The streams of a configuration, and of its sets.
+// The streams of a configuration, and of its sets. Each configuration has its
+// own, so that any can be drawn without those before it: by another shard, or
+// again.
 Choices ChoicesOf(uint64_t seed, uint64_t number, uint64_t attempt) {
   return Choices(
       RandomSource(seed, fmt::format("case {}.{}", number, attempt)));
@@ -131,10 +133,12 @@ struct PreparedCase {
 };
 
 // What a finding is about: the operator, how it fails, which attributes it
-// needs, and what the wrong elements have in common.
+// needs, and what the wrong elements have in common. Of shrunk cases:
+// attributes that do not matter are gone by then. Numbers and shapes are not a
+// part of it, or one fault would count as many.
 std::string CauseOf(const FailingCase& failing) {
   std::vector<std::string> parts = {
-      std::string(TitleOf(failing.made)),
+      TitleOf(failing.made),
       failing.made.backward != nullptr ? "backward" : "forward",
       std::string(NameOf(failing.verdict.outcome)),
       fmt::format("output {}", failing.verdict.output)};
@@ -155,6 +159,8 @@ class AutotestRun {
               const AutotestOptions& options)
       : source_(source), candidate_(candidate), options_(options) {}
 
+  // Configurations are gathered until the candidate has as many as it likes at
+  // once; the time is looked at before each, as one batch may take long.
   AutotestResult Run() {
     const auto start = Clock::now();
     const auto is_over = [&] {
@@ -176,6 +182,8 @@ class AutotestRun {
   }
 
  private:
+  // Draws a configuration with its sets, and has the reference compute them.
+  // Sets that it refuses never reach the candidate.
   void Prepare(uint64_t number, uint64_t sets,
                std::vector<PreparedCase>* batch) {
     PreparedCase prepared;
@@ -254,6 +262,8 @@ class AutotestRun {
     }
   }
 
+  // Cuts and shrinks what fails, unless enough of that kind was looked at, and
+  // keeps it unless its cause is known.
   void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
                   const CaseVerdict& verdict) {
     FailingCase failing{prepared->choices,
@@ -263,13 +273,16 @@ class AutotestRun {
                         prepared->expected[set],
                         std::move(actual),
                         verdict};
-    const FailingCase part = PartThatFails(failing);
+    // What is counted is the part that fails. An operator is its own.
+    FailingCase part = failing;
+    CutCase(candidate_, options_.most_tries, options_.most_shrinking_seconds,
+            &part);
     size_t& looked_at = looked_at_[TitleOf(part.made)];
     if (looked_at >= options_.most_findings) {
       ++result_.not_looked_at;
       return;
     }
-    ++looked_at;
+    ++looked_at;  // Before shrinking, which may end at a cause that is known.
     const auto draw = [this, number = prepared->number](Choices* choices) {
       return source_.Draw(number, choices);
     };
@@ -277,23 +290,23 @@ class AutotestRun {
                                     options_.most_shrinking_seconds, &failing);
     // A slow candidate leaves no time to cut what its choices make simpler.
     if (CountOperations(part) < CountOperations(failing)) failing = part;
-    AutotestFinding finding;
-    finding.made = failing.made;
-    finding.set = failing.set;
-    finding.verdict = failing.verdict;
-    finding.cause = CauseOf(failing);
-    for (AutotestFinding& known : result_.findings) {
-      if (known.cause != finding.cause) continue;
-      ++known.times;
+    const std::string cause = CauseOf(failing);
+    const auto known =
+        std::ranges::find(result_.findings, cause, &AutotestFinding::cause);
+    if (known != result_.findings.end()) {
+      ++known->times;
       return;
     }
-    finding.expected = failing.expected;
-    finding.actual = failing.actual;
-    finding.configuration = prepared->number;
-    finding.set_number = prepared->set_numbers[set];
-    finding.tries = tries;
-    finding.is_flaky = IsFlaky(failing);
-    result_.findings.push_back(std::move(finding));
+    result_.findings.push_back({.made = failing.made,
+                                .set = failing.set,
+                                .verdict = failing.verdict,
+                                .expected = failing.expected,
+                                .actual = failing.actual,
+                                .configuration = prepared->number,
+                                .set_number = prepared->set_numbers[set],
+                                .tries = tries,
+                                .is_flaky = IsFlaky(failing),
+                                .cause = cause});
   }
 
   // The choices that a set was drawn with: few are ever asked for.
@@ -305,30 +318,22 @@ class AutotestRun {
     return ValuesOf(choices.made());
   }
 
-  // Operators are parts themselves.
-  FailingCase PartThatFails(const FailingCase& failing) {
-    FailingCase part = failing;
-    CutCase(candidate_, options_.most_tries, options_.most_shrinking_seconds,
-            &part);
-    return part;
-  }
   static size_t CountOperations(const FailingCase& failing) {
     return SubjectOf(failing.made).order().size();
   }
 
+  // One job, so that a candidate that compiles its networks does so once.
   bool IsFlaky(const FailingCase& failing) {
     const std::vector<std::vector<NDArray>> sets(kRepeats, failing.set.inputs);
     const CandidateJob job{failing.made.network.get(), sets,
                            failing.made.backward.get()};
     const CaseReference reference(failing.made);
-    for (const CandidateAnswer& answer : RunJobs(candidate_, {&job, 1})) {
-      for (const CandidateOutputs& outputs : answer.sets) {
-        const CaseVerdict again =
-            reference.Judge(failing.set, failing.expected, outputs);
-        if (again.outcome != failing.verdict.outcome) return true;
-      }
-    }
-    return false;
+    const auto answers = RunJobs(candidate_, {&job, 1});
+    return std::ranges::any_of(
+        answers[0].sets, [&](const CandidateOutputs& outputs) {
+          return reference.Judge(failing.set, failing.expected, outputs)
+                     .outcome != failing.verdict.outcome;
+        });
   }
 
   const CaseSource& source_;

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/autotest_run.h"
 #include "nodewise/autotest/case_verdict.h"
@@ -23,9 +24,10 @@
 namespace nodewise {
 namespace {
 
-using Kind = KnownDeviation::Kind;
+using DeviationKind = KnownDeviation::Kind;
 
-// Runtimes are years behind ONNX's newest opset.
+// Runtimes are years behind ONNX's newest opset, so that operators are tried as
+// they are in this one.
 constexpr int kLearnedOpset = 17;
 // The largest error that still counts as an approximation.
 constexpr double kMostTimes = 256;
@@ -36,7 +38,8 @@ constexpr double kMostRoundings = 8;
 constexpr double kTiny = 64;
 // How far ordinary numbers reach, and in every other set.
 constexpr double kFar = 4, kFurther = 32;
-// To find out why takes up to seconds.
+// To find out why takes up to seconds. Small errors are alike and need few
+// explanations; a large one that stays unexplained counts as those before it.
 constexpr size_t kMostExplained = 24;
 constexpr size_t kMostSmallExplained = 4;
 
@@ -50,7 +53,8 @@ class Group {
 
   void AddJudged() { ++learned_.judged; }
 
-  // Takes a case that no correct kernel makes.
+  // Takes a case that no correct kernel makes. After the first fault the others
+  // are only counted: the operator gets no row in any case.
   void Add(const Network& network, const ValueSet& set,
            const std::vector<NDArray>& expected,
            const std::vector<NDArray>& found, const CaseVerdict& verdict) {
@@ -86,17 +90,21 @@ class Group {
  private:
   void SetFault(std::string words) { learned_.fault = std::move(words); }
 
-  // Returns the class that an error is of, if any.
+  // Returns the class that an error is of, if any. The cause, where one was
+  // found, is asked before the size of the error: a step or a saturation may be
+  // of any size. What is left is an approximation or a rounding if it is small,
+  // and the rounding to a shorter type if the cause says so.
   std::optional<KnownDeviation> RowFor(
       const TensorComparison& worst, double error,
       const std::optional<Cause>& cause) const {
-    KnownDeviation row{Kind::kApproximation, learned_.operation,
+    KnownDeviation row{DeviationKind::kApproximation, learned_.operation,
                        learned_.dtype};
     const auto is = [&](Cause::Kind kind) {
       return cause.has_value() && cause->kind == kind;
     };
     if (is(Cause::Kind::kStep) || is(Cause::Kind::kSaturation)) {
-      row.kind = is(Cause::Kind::kStep) ? Kind::kStep : Kind::kSaturation;
+      row.kind = is(Cause::Kind::kStep) ? DeviationKind::kStep
+                                        : DeviationKind::kSaturation;
       return row;
     }
     if (is(Cause::Kind::kInfinity) || !std::isfinite(error)) {
@@ -109,16 +117,17 @@ class Group {
     const bool is_short =
         learned_.dtype == "float16" || learned_.dtype == "bfloat16";
     if (is_small && error <= (is_short ? kMostRoundings : kMostTimes)) {
-      if (is_short) row.kind = Kind::kRounding;
+      if (is_short) row.kind = DeviationKind::kRounding;
       return row;
     }
     // Results that are rounded to a shorter type are off by more than that.
     if (!is(Cause::Kind::kPrecision)) return std::nullopt;
-    row.kind = Kind::kShortType;
+    row.kind = DeviationKind::kShortType;
     row.type = cause->type;
     return row;
   }
 
+  // The worst element, with as many digits as tell it from the right one.
   static std::string FaultText(const TensorComparison& worst,
                                const std::optional<Cause>& cause) {
     std::string text = worst.judgement.reason;
@@ -140,11 +149,13 @@ class Group {
   }
 
   LearnedOperator learned_;
-  std::map<std::pair<Kind, std::string>, KnownDeviation> rows_;
-  size_t explained_ = 0, small_explained_ = 0;
+  std::map<std::pair<DeviationKind, std::string>, KnownDeviation> rows_;
+  size_t explained_ = 0;
+  size_t small_explained_ = 0;
 };
 
-// A configuration with its sets on their way through the candidate.
+// A configuration with its sets on their way through the candidate. `inputs`
+// are those of the sets, laid out as jobs want them.
 struct Lesson {
   OperatorCase made;
   std::unique_ptr<CaseReference> reference;
@@ -231,6 +242,7 @@ class DeviationLearner {
     batch->clear();
   }
 
+  // What a crash or a hang has left counts as judged, and is a fault.
   void Take(const Lesson& lesson, const CandidateAnswer& answer) {
     const std::string title(TitleOf(lesson.made));
     tried_.insert(title);
@@ -282,30 +294,31 @@ class DeviationLearner {
   Learned learned_;
 };
 
-void ShowRows(const LearnedOperator& one, TextTable* table, Report* report) {
+// What is the same of all that is told of one operator.
+void BeginOperator(const LearnedOperator& one, JsonWriter* json) {
+  json->BeginObject();
+  json->Add("operator", one.operation);
+  json->Add("dtype", one.dtype);
+  json->Add("judged", one.judged);
+  json->Add("deviating", one.deviating);
+}
+
+void ShowRows(const LearnedOperator& one, TextTable* table, JsonWriter* json) {
   for (const KnownDeviation& row : one.rows) {
     table->AddRow({one.operation, one.dtype, fmt::format("{}", one.judged),
                    fmt::format("{}", one.deviating), WordsOf(row)});
-    report->json.BeginObject();
-    report->json.Add("operator", one.operation);
-    report->json.Add("dtype", one.dtype);
-    report->json.Add("judged", one.judged);
-    report->json.Add("deviating", one.deviating);
-    report->json.Add("kind", NameOf(row.kind));
-    if (!row.type.empty()) report->json.Add("type", row.type);
-    if (HasTimes(row.kind)) report->json.Add("bound", row.times);
-    report->json.EndObject();
+    BeginOperator(one, json);
+    json->Add("kind", NameOf(row.kind));
+    if (!row.type.empty()) json->Add("type", row.type);
+    if (HasTimes(row.kind)) json->Add("bound", row.times);
+    json->EndObject();
   }
 }
 
 void ShowFault(const LearnedOperator& one, Report* report) {
   report->text += fmt::format("fault: {} of {}: {}\n", one.operation, one.dtype,
                               Printable(one.fault));
-  report->json.BeginObject();
-  report->json.Add("operator", one.operation);
-  report->json.Add("dtype", one.dtype);
-  report->json.Add("judged", one.judged);
-  report->json.Add("deviating", one.deviating);
+  BeginOperator(one, &report->json);
   report->json.Add("reason", one.fault);
   report->json.EndObject();
 }
@@ -335,22 +348,12 @@ absl::StatusOr<Learned> LearnDeviations(
 }
 
 absl::StatusOr<std::string> RuntimeOf(ForeignTarget program) {
-  constexpr int kPlainOpset = 13;  // All runtimes of today have it.
-  Network network("relu");
-  NODEWISE_RETURN_IF_ERROR(network.SetOpset("", kPlainOpset));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId x,
-                            network.AddInput("x", TensorType(kFloat32, {1})));
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId y,
-                            network.Add(AllOperators(), ops::Relu{}, {x}, "y"));
-  NODEWISE_RETURN_IF_ERROR(network.SetOutputs({y}));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray one,
-                            NDArray::Empty({1}, kFloat32, kCpu));
-  *one.As<float>() = 1;
-  program.network = std::make_shared<const Network>(std::move(network));
+  NODEWISE_ASSIGN_OR_RETURN(LeastTask task, MakeLeastTask());
+  program.network = std::make_shared<const Network>(std::move(task.network));
   const std::string name = program.command.name;
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
                             MakeForeignRunner(std::move(program)));
-  const std::vector<NamedTensor> inputs = {{"x", one}};
+  const std::vector<NamedTensor> inputs = {{"x", task.input}};
   NODEWISE_ASSIGN_OR_RETURN(const RunResult result, runner->Run(inputs));
   if (!result.runtime.empty()) return result.runtime;
   return absl::FailedPreconditionError(fmt::format(
@@ -374,7 +377,7 @@ Report ReportOf(const Learned& learned, const LearnOptions& options,
   table.AddRow({"Operator", "Type", "Sets", "Deviate", "Is"});
   report.json.BeginArray("known");
   for (const LearnedOperator& one : learned.operators) {
-    ShowRows(one, &table, &report);
+    ShowRows(one, &table, &report.json);
   }
   report.json.EndArray();
   if (!learned.known.rows.empty()) {

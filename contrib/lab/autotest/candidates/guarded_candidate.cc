@@ -155,7 +155,7 @@ class GuardedNetworks : public OuterCandidate {
     for (size_t set = 0; set < job.sets.size(); ++set) {
       const CandidateJob alone{job.network, job.sets.subspan(set, 1),
                                job.backward};
-      // What the child has not answered is what it has ended with.
+      // How the child ends is the answer, unless it has given one before.
       CandidateAnswer one = AllFail(alone, absl::UnknownError("not run"));
       size_t done = 0;
       const absl::Status status = RunChild({&alone, 1}, &one, &done);

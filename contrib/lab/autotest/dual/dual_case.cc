@@ -18,7 +18,7 @@
 namespace nodewise {
 namespace {
 
-using Kind = DualObject::State::Kind;
+using DualKind = DualObject::State::Kind;
 
 GeneratedValue ShapeAsTuple(const GeneratedValue& tensor) {
   GeneratedTuple sides;
@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<NDArray>> CopiesOf(
 }  // namespace
 
 DualObject GetDualObject(const std::string& name, DualCase* owner) {
-  DualObject::State state{Kind::kRuntimes, name, owner};
+  DualObject::State state{DualKind::kRuntimes, name, owner};
   return DualObject(
       std::make_shared<const DualObject::State>(std::move(state)));
 }
@@ -73,27 +73,30 @@ DualObject DualCase::Made(DualObject::State state) {
       std::make_shared<const DualObject::State>(std::move(state)));
 }
 
+// The program goes on after an error, with objects of nothing: it is a function
+// of the test, which could not be left otherwise without exceptions.
 DualObject DualCase::Fail(const absl::Status& status) {
   status_.Update(status);
-  return Made({Kind::kPlain, "nothing"});
+  return Made({DualKind::kPlain, "nothing"});
 }
 
+// Sides of a tensor may differ between the two, which is told when the call
+// that made it is compared; until then each side goes on with its own.
 DualObject DualCase::Attribute(const DualObject::State& of,
                                std::string_view attribute) {
   if (!status_.ok()) return Fail(status_);
   const std::string name(attribute);
-  if (of.kind == Kind::kTensor && name == "shape") {
-    return Made({Kind::kPlain, of.name + ".shape", this,
+  if (of.kind == DualKind::kTensor && name == "shape") {
+    return Made({DualKind::kPlain, of.name + ".shape", this,
                  ShapeAsTuple(of.reference), ShapeAsTuple(of.tested)});
   }
-  if (of.kind == Kind::kTensor && name == "dtype") {
-    return Made({Kind::kPlain, of.name + ".dtype", this,
+  if (of.kind == DualKind::kTensor && name == "dtype") {
+    return Made({DualKind::kPlain, of.name + ".dtype", this,
                  GeneratedValue{of.reference.As<NDArray>()->dtype()},
                  GeneratedValue{of.tested.As<NDArray>()->dtype()}});
   }
-  if (of.kind != Kind::kTensor && of.kind != Kind::kRuntimes) {
-    return Fail(absl::InvalidArgumentError(
-        fmt::format("{} has no attribute {}", of.name, name)));
+  if (of.kind != DualKind::kTensor && of.kind != DualKind::kRuntimes) {
+    return Fail(InvalidProgram("{} has no attribute {}", of.name, name));
   }
   const OperatorDef* const def = ops_.Find("", name, options_.opset);
   if (def == nullptr) {
@@ -101,9 +104,9 @@ DualObject DualCase::Attribute(const DualObject::State& of,
         fmt::format("{}: there is no operator {} in opset {}{}", of.name, name,
                     options_.opset, DidYouMean(name, ops_.Names()))));
   }
-  DualObject::State state{Kind::kOperator, name, this};
+  DualObject::State state{DualKind::kOperator, name, this};
   state.def = def;
-  if (of.kind == Kind::kTensor) {
+  if (of.kind == DualKind::kTensor) {
     // A method: the tensor is the first input.
     for (const DualObject& tensor : dual_objects_to_test_) {
       if (tensor.state_.get() == &of) state.first_inputs = {tensor};
@@ -112,6 +115,7 @@ DualObject DualCase::Attribute(const DualObject::State& of,
   return Made(std::move(state));
 }
 
+// Operators that are called directly are no modules, and are not kept.
 void DualCase::NoteUse(const DualObject::State& of) {
   for (const DualObject& module : dual_modules_to_test_) {
     if (module.state_.get() == &of) used_modules_.insert(&of);
@@ -122,9 +126,9 @@ DualObject DualCase::Bind(const DualObject::State& of,
                           std::vector<DualAttribute> attributes,
                           std::vector<DualInput> parameters) {
   if (!status_.ok()) return Fail(status_);
-  if (of.kind != Kind::kOperator) {
-    return Fail(absl::InvalidArgumentError(fmt::format(
-        "{} is not an operator, and cannot become a module", of.name)));
+  if (of.kind != DualKind::kOperator) {
+    return Fail(InvalidProgram(
+        "{} is not an operator, and cannot become a module", of.name));
   }
   NoteUse(of);
   DualObject::State state = of;
@@ -146,12 +150,15 @@ DualObject DualCase::Call(const DualObject::State& of,
   return made.ok() ? *std::move(made) : Fail(made.status());
 }
 
+// A call is drawn, written down, added to the network of the case, evaluated by
+// the reference and run by the tested side, in this order: what the reference
+// refuses is no fault of the program, and the case is drawn again then.
 absl::StatusOr<DualObject> DualCase::TryCall(
     const DualObject::State& of, std::vector<DualInput> inputs,
     std::vector<DualAttribute> attributes, size_t num_outputs) {
-  if (of.kind != Kind::kOperator) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} cannot be called: it is not an operator", of.name));
+  if (of.kind != DualKind::kOperator) {
+    return InvalidProgram("{} cannot be called: it is not an operator",
+                          of.name);
   }
   inputs.insert(inputs.begin(), of.first_inputs.begin(), of.first_inputs.end());
   inputs.insert(inputs.end(), of.parameters.begin(), of.parameters.end());
@@ -168,10 +175,13 @@ absl::StatusOr<DualObject> DualCase::TryCall(
   is_refused_ = !attrs.ok();
   NODEWISE_ASSIGN_OR_RETURN(operation.attrs, std::move(attrs));
   std::vector<std::string> texts;
+  Tensors tensors;
   for (const DualObject& input : read) {
     operation.inputs.push_back(input.state_->value);
-    texts.push_back(input.state_->value == kNoValue ? "nothing()"
-                                                    : input.name());
+    // Nothing is called that, and has no tensor.
+    texts.push_back(input.name());
+    const auto* const tensor = input.reference().As<NDArray>();
+    tensors.push_back(tensor == nullptr ? NDArray() : *tensor);
   }
   for (size_t i = 0; i < num_outputs; ++i) {
     operation.outputs.push_back(i == 0 ? name : fmt::format("{}_{}", name, i));
@@ -183,11 +193,6 @@ absl::StatusOr<DualObject> DualCase::TryCall(
   const auto id = network_.AddOperation(std::move(operation));
   is_refused_ = !id.ok();
   NODEWISE_RETURN_IF_ERROR(id.status());
-  Tensors tensors;
-  for (const DualObject& input : read) {
-    const auto* const tensor = input.reference().As<NDArray>();
-    tensors.push_back(tensor == nullptr ? NDArray() : *tensor);
-  }
   const absl::InlinedVector<bool, 4> wanted(num_outputs, true);
   auto expected =
       Evaluate(network_.operation(*id).attrs, std::move(tensors), wanted);
@@ -196,22 +201,25 @@ absl::StatusOr<DualObject> DualCase::TryCall(
   NODEWISE_ASSIGN_OR_RETURN(DoneCall call, RunTested(*id, read));
   std::vector<DualObject> outputs;
   for (size_t i = 0; i < num_outputs; ++i) {
-    DualObject::State state{
-        Kind::kTensor, i == 0 ? name : fmt::format("{}_{}", name, i), this};
+    const ValueId value = network_.operation(*id).outputs[i];
+    DualObject::State state{DualKind::kTensor, network_.value(value).name,
+                            this};
     state.reference = {expected->outputs[i]};
     state.tested = {call.outputs.ok() && i < call.outputs->size()
                         ? (*call.outputs)[i]
                         : expected->outputs[i]};
-    state.value = network_.operation(*id).outputs[i];
+    state.value = value;
     outputs.push_back(Made(std::move(state)));
     dual_objects_to_test_.push_back(outputs.back());
   }
   calls_.push_back(std::move(call));
+  // The first output knows the others, as they were before it did.
   DualObject::State first = *outputs[0].state_;
   first.outputs = outputs;
-  dual_objects_to_test_[dual_objects_to_test_.size() - num_outputs] =
-      Made(std::move(first));
-  return dual_objects_to_test_[dual_objects_to_test_.size() - num_outputs];
+  DualObject& known =
+      dual_objects_to_test_[dual_objects_to_test_.size() - num_outputs];
+  known = Made(std::move(first));
+  return known;
 }
 
 absl::StatusOr<std::vector<DualObject>> DualCase::InputsOf(
@@ -219,33 +227,34 @@ absl::StatusOr<std::vector<DualObject>> DualCase::InputsOf(
   std::vector<DualObject> read;
   for (const DualInput& input : inputs) {
     if (const auto* const object = std::get_if<DualObject>(&input)) {
-      if (object->state_->kind != Kind::kTensor) {
-        return absl::InvalidArgumentError(fmt::format(
-            "{} is not a tensor, and cannot be an input", object->name()));
+      if (object->state_->kind != DualKind::kTensor) {
+        return InvalidProgram("{} is not a tensor, and cannot be an input",
+                              object->name());
       }
       read.push_back(*object);
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(DualObject leaf,
-                              Leaf(std::get<generator>(input)));
+    NODEWISE_ASSIGN_OR_RETURN(auto leaf, Leaf(std::get<generator>(input)));
     read.push_back(std::move(leaf));
   }
   return read;
 }
 
+// A generator that is nothing leaves an argument out. It is not kept among the
+// leaves: its value is the same in this case, and it has no tensor.
 absl::StatusOr<DualObject> DualCase::Leaf(const generator& from) {
   for (const auto& [known, object] : leaves_) {
     if (known.node() == from.node()) return object;
   }
   NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value, from.value(draw_));
-  if (value.is_nothing()) return Made({Kind::kTensor, "nothing()"});
+  if (value.is_nothing()) return Made({DualKind::kTensor, "nothing()"});
   const auto* const tensor = value.As<NDArray>();
   if (tensor == nullptr) {
-    return absl::InvalidArgumentError(fmt::format(
-        "found {} as an input, expected a tensor", ToString(value)));
+    return InvalidProgram("found {} as an input, expected a tensor",
+                          ToString(value));
   }
   const std::string name = fmt::format("x{}", inputs_.size());
-  DualObject::State state{Kind::kTensor, name, this, value, value};
+  DualObject::State state{DualKind::kTensor, name, this, value, value};
   NODEWISE_ASSIGN_OR_RETURN(state.value,
                             network_.AddInput(name, TensorType::Of(**tensor)));
   inputs_.push_back(*tensor);
@@ -256,11 +265,10 @@ absl::StatusOr<DualObject> DualCase::Leaf(const generator& from) {
   return leaf;
 }
 
-bool DualCase::Wants(DualExecution execution) const {
-  const auto& all = options_.executions;
-  return std::ranges::find(all, execution) != all.end();
-}
-
+// Runs a call as a network of its own, on what the calls before gave on the
+// tested side: so an error is passed on as it would be in a real run, and
+// judged where it arose, since the reference is asked about the same inputs
+// later. A tensor that is read twice is one input.
 absl::StatusOr<DualCase::DoneCall> DualCase::RunTested(
     OperationId id, const std::vector<DualObject>& inputs) {
   DoneCall call;
@@ -298,9 +306,7 @@ absl::StatusOr<DualCase::DoneCall> DualCase::RunTested(
   NODEWISE_RETURN_IF_ERROR(alone.SetOutputs(alone.operation(added).outputs));
   call.alone = std::make_shared<const Network>(std::move(alone));
   NODEWISE_ASSIGN_OR_RETURN(const auto copies, CopiesOf(call.inputs));
-  const std::vector<std::vector<NDArray>> sets = {copies};
-  const CandidateJob job{call.alone.get(), sets};
-  call.outputs = RunJobs(tested_, {&job, 1})[0].sets[0];
+  call.outputs = RunOnce(tested_, *call.alone, copies);
   for (size_t i = 0; i < copies.size(); ++i) {
     if (HasEqualBytes(copies[i], call.inputs[i])) continue;
     return absl::InternalError(fmt::format("{}: {} has written to input {}",
@@ -312,7 +318,12 @@ absl::StatusOr<DualCase::DoneCall> DualCase::RunTested(
 absl::Status DualCase::Compare() {
   NODEWISE_RETURN_IF_ERROR(status_);
   NODEWISE_RETURN_IF_ERROR(CheckModules());
-  if (Wants(DualExecution::kEager)) NODEWISE_RETURN_IF_ERROR(CompareCalls());
+  if (Wants(DualExecution::kEager)) {
+    for (const DoneCall& call : calls_) {
+      NODEWISE_RETURN_IF_ERROR(
+          JudgeOn(*call.alone, call.inputs, call.outputs, "called by itself"));
+    }
+  }
   for (const DualExecution execution :
        {DualExecution::kGraph, DualExecution::kConcurrent}) {
     if (!Wants(execution)) continue;
@@ -324,18 +335,11 @@ absl::Status DualCase::Compare() {
 absl::Status DualCase::CheckModules() const {
   for (const DualObject& module : dual_modules_to_test_) {
     if (used_modules_.contains(module.state_.get())) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("module {} is never called, expected a call of it (what it "
-                    "is made of is compared by its calls)",
-                    module.name()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status DualCase::CompareCalls() const {
-  for (const DoneCall& call : calls_) {
-    NODEWISE_RETURN_IF_ERROR(
-        JudgeOn(*call.alone, call.inputs, call.outputs, "called by itself"));
+    return InvalidProgram(
+        "module {} is never called, expected a call of it (what it is made of "
+        "is "
+        "compared by its calls)",
+        module.name());
   }
   return absl::OkStatus();
 }
@@ -351,6 +355,8 @@ absl::Status DualCase::SetAllOutputs() {
   return network_.SetOutputs(std::move(outputs));
 }
 
+// Two threads run one network at once, each on the same tensors: what they
+// share inside of the tested side shows as a difference, or as a crash.
 absl::Status DualCase::CompareGraph(DualExecution execution) {
   NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
   if (network_.outputs().empty()) return absl::OkStatus();
@@ -373,6 +379,9 @@ absl::Status DualCase::CompareGraph(DualExecution execution) {
   return JudgeOn(network_, inputs_, other, "in two threads");
 }
 
+// A tolerance of the program takes the place of the bounds of the reference,
+// for numbers alone: an output of another shape or type is wrong with any
+// tolerance.
 absl::Status DualCase::JudgeOn(const Network& network,
                                const std::vector<NDArray>& inputs,
                                const CandidateOutputs& made,
@@ -410,8 +419,8 @@ absl::Status DualCase::JudgeOn(const Network& network,
       std::string(how), std::string(NameOf(outcome)), reason));
 }
 
-std::string DualCase::Text() const { return text_; }
-
+// Of all calls as one network, from everything that comes out to all inputs
+// that are floats.
 absl::Status DualCase::CompareGradients() {
   NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
   const std::vector<size_t> wanted = FloatInputs(network_);
@@ -423,9 +432,7 @@ absl::Status DualCase::CompareGradients() {
   const Network& network = gradient.network;
   NODEWISE_ASSIGN_OR_RETURN(
       auto inputs, WithCotangents(backward, network, inputs_, draw_.choices()));
-  const std::vector<std::vector<NDArray>> sets = {inputs};
-  const CandidateJob job{&network, sets, &backward};
-  return JudgeOn(network, inputs, RunJobs(tested_, {&job, 1})[0].sets[0],
+  return JudgeOn(network, inputs, RunOnce(tested_, network, inputs, &backward),
                  "as a gradient", true);
 }
 

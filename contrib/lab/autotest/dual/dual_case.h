@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "fmt/format.h"
 #include "nodewise/autotest/case_verdict.h"
 #include "nodewise/autotest/dual_object.h"
 #include "nodewise/ir/network.h"
@@ -48,7 +50,7 @@ class DualCase {
 
   bool is_refused() const { return is_refused_; }  // By the reference.
   // The program with drawn values, as C++.
-  std::string Text() const;
+  const std::string& text() const { return text_; }
 
   // --- For DualObject.
   DualObject Attribute(const DualObject::State& of, std::string_view attribute);
@@ -57,7 +59,6 @@ class DualCase {
   DualObject Bind(const DualObject::State& of,
                   std::vector<DualAttribute> attributes,
                   std::vector<DualInput> parameters);
-  absl::Status status() const { return status_; }
 
  private:
   // What has been called, to be run again as it was called.
@@ -79,7 +80,6 @@ class DualCase {
                                      const std::vector<DualObject>& inputs);
   // A module that no call uses would be compared with nothing.
   absl::Status CheckModules() const;
-  absl::Status CompareCalls() const;
   // Makes all that comes out of calls the outputs of the network.
   absl::Status SetAllOutputs();
   absl::Status CompareGraph(DualExecution execution);
@@ -88,7 +88,9 @@ class DualCase {
                        const std::vector<NDArray>& inputs,
                        const CandidateOutputs& made, std::string_view how,
                        bool is_gradient = false) const;
-  bool Wants(DualExecution execution) const;
+  bool Wants(DualExecution execution) const {
+    return std::ranges::count(options_.executions, execution) > 0;
+  }
   void NoteUse(const DualObject::State& of);
   DualObject Fail(const absl::Status& status);
   DualObject Made(DualObject::State state);
@@ -109,6 +111,12 @@ class DualCase {
   std::set<const DualObject::State*> used_modules_;  // Called, or bound again.
   std::string text_;
 };
+
+template <typename... Args>
+absl::Status InvalidProgram(fmt::format_string<Args...> text, Args&&... args) {
+  return absl::InvalidArgumentError(
+      fmt::format(text, std::forward<Args>(args)...));
+}
 
 // Draws the attributes of a call and gives them the types that the operator's
 // own have; `text` gets them as C++. Fails with kInvalidArgument, naming the

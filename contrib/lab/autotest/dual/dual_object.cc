@@ -17,14 +17,18 @@
 namespace nodewise {
 namespace {
 
+// A page of numbers. A program with a larger tensor can still be drawn again.
 constexpr size_t kMostWritten = 256;
 
-// What kind of value an attribute takes: found out by trying.
+// What kind of value an attribute takes: found out by trying, on an operation
+// that nothing else uses. Rows have a setter for each attribute and no type.
 class AttributeKind {
  public:
   AttributeKind(const OperatorDef& def, const AttrField& field)
       : field_(field), scratch_(def.make()) {}
 
+  // A flag takes 1 and not 2. Whole numbers go before floats, since an
+  // attribute that takes either means the whole ones.
   Annotation annotation() const {
     const bool takes_one = Takes(int64_t{1});
     if (takes_one && !Takes(int64_t{2})) return Annotation::kBool;
@@ -38,8 +42,8 @@ class AttributeKind {
     for (AttrValue& form : FormsOf(value)) {
       if (Takes(form)) return std::move(form);
     }
-    return absl::InvalidArgumentError(fmt::format(
-        "attribute {}: cannot be {}", field_.name, ToString(value)));
+    return InvalidProgram("attribute {}: cannot be {}", field_.name,
+                          ToString(value));
   }
 
  private:
@@ -47,6 +51,8 @@ class AttributeKind {
     return field_.set(scratch_.get(), std::move(value)).ok();
   }
 
+  // All that a value may be meant as, the form that keeps most of it first. A
+  // tuple is a list of numbers if all of its elements are numbers.
   static std::vector<AttrValue> FormsOf(const GeneratedValue& value) {
     std::vector<AttrValue> forms;
     if (const auto whole = value.AsInt()) forms.emplace_back(*whole);
@@ -87,10 +93,10 @@ absl::StatusOr<const AttrField*> FieldOf(const OperatorDef& def,
     if (field.name == name) return &field;
     names.emplace_back(field.name);
   }
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidProgram(
       "{} has no attribute {}, expected {}", std::string(def.name), name,
       names.empty() ? "none"
-                    : fmt::format("one of: {}", fmt::join(names, ", "))));
+                    : fmt::format("one of: {}", fmt::join(names, ", ")));
 }
 
 std::string CppText(const GeneratedValue& value) {
@@ -106,6 +112,7 @@ std::string CppText(const GeneratedValue& value) {
 
 using Program = std::function<void(DualObject& onnx)>;
 
+// A seed of the environment repeats a failure without a change of the test.
 uint64_t SeedOf(const DualOptions& options) {
   if (options.seed.has_value()) return *options.seed;
   const char* const given = std::getenv("NODEWISE_SEED");
@@ -113,7 +120,7 @@ uint64_t SeedOf(const DualOptions& options) {
                           : std::random_device()();
 }
 
-// One case on its way.
+// What one run of the program has come to, and the choices that it made.
 struct Tried {
   absl::Status status;
   bool is_refused = false;
@@ -129,7 +136,7 @@ Tried Try(const OpSet& ops, Candidate& tested, const Program& program,
   tried.status = one.Run(program);
   tried.is_refused = one.is_refused();
   if (tried.status.ok()) tried.status = one.Compare();
-  tried.text = one.Text();
+  tried.text = one.text();
   tried.made.assign(choices.made().begin(), choices.made().end());
   tried.groups.assign(choices.groups().begin(), choices.groups().end());
   return tried;
@@ -137,7 +144,10 @@ Tried Try(const OpSet& ops, Candidate& tested, const Program& program,
 
 bool Differs(const Tried& tried) { return absl::IsInternal(tried.status); }
 
-// Returns the simplest case that differs, too.
+// Returns the simplest case that differs, too. Each simpler sequence of choices
+// runs the whole program again; after a success the search begins anew, with
+// what that run has chosen. That has to be simpler itself, since choices that
+// were changed may be asked for in another order.
 Tried Simplest(const OpSet& ops, Candidate& tested, const Program& program,
                const DualOptions& options, Tried best) {
   size_t tries = 0;
@@ -234,6 +244,8 @@ DualObject DualObject::Output(size_t output) const {
   return output < state_->outputs.size() ? state_->outputs[output] : *this;
 }
 
+// A case that the reference refuses is drawn again, from a stream of its own,
+// so that the cases behind it stay the same.
 // NOLINTNEXTLINE(readability-identifier-naming)
 absl::Status autotest(const OpSet& ops, Candidate& tested,
                       const Program& program, const DualOptions& options) {
