@@ -36,39 +36,26 @@ CaseVerdict WrongType(size_t output, std::string reason) {
 // Returns whether the kernel's algorithm itself may be inexact, as Winograd's
 // is.
 bool MayRoundExactSums(const Network& network) {
-  for (const OperationId id : network.order()) {
+  return std::ranges::any_of(network.order(), [&](OperationId id) {
     const OpAttrs& attrs = network.operation(id).attrs;
-    if (attrs.As<ops::Conv>() != nullptr ||
-        attrs.As<ops::ConvTranspose>() != nullptr) {
-      return true;
-    }
-  }
-  return false;
+    return attrs.As<ops::Conv>() != nullptr ||
+           attrs.As<ops::ConvTranspose>() != nullptr;
+  });
 }
 
 bool IsFinite(const NDArray& tensor) {
   if (!IsFloat(tensor.dtype())) return true;
-  const std::vector<double> numbers = ToDoubles(tensor);
-  return std::ranges::all_of(numbers,
+  return std::ranges::all_of(ToDoubles(tensor),
                              [](double x) { return std::isfinite(x); });
 }
 
 CaseVerdict VerdictOf(size_t output, TensorComparison comparison) {
-  CaseVerdict verdict;
-  verdict.output = output;
-  switch (WeighedVerdict(comparison)) {
-    case Verdict::kPass:
-    case Verdict::kWarning:
-      verdict.outcome = CaseOutcome::kAgrees;
-      break;
-    case Verdict::kInconclusive:
-      verdict.outcome = CaseOutcome::kInconclusive;
-      break;
-    case Verdict::kError:
-      verdict.outcome = CaseOutcome::kMismatch;
-      break;
-  }
-  verdict.reason = comparison.judgement.reason;
+  const Verdict weighed = WeighedVerdict(comparison);
+  CaseVerdict verdict{weighed == Verdict::kError ? CaseOutcome::kMismatch
+                      : weighed == Verdict::kInconclusive
+                          ? CaseOutcome::kInconclusive
+                          : CaseOutcome::kAgrees,
+                      output, comparison.judgement.reason};
   verdict.comparison = std::move(comparison);
   return verdict;
 }
@@ -77,13 +64,11 @@ absl::Status CheckDemand(const InputDomain& domain, const NDArray& tensor) {
   if (domain.may_be_nan || !tensor.defined() || !IsFloat(tensor.dtype())) {
     return absl::OkStatus();
   }
-  for (const double x : ToDoubles(tensor)) {
-    if (std::isnan(x)) {
-      return absl::OutOfRangeError(
-          "an operator reads NaN that says nothing of NaN");
-    }
-  }
-  return absl::OkStatus();
+  const bool has_nan = std::ranges::any_of(
+      ToDoubles(tensor), [](double x) { return std::isnan(x); });
+  return has_nan ? absl::OutOfRangeError(
+                       "an operator reads NaN that says nothing of NaN")
+                 : absl::OkStatus();
 }
 
 // The reference, but for the signs of the zeros that one operation makes: none
@@ -105,8 +90,7 @@ class OtherZeros : public Evaluator {
         if (x == 0) x = -x;
       }
       NODEWISE_ASSIGN_OR_RETURN(
-          output, NDArray::Empty(output.shape(), output.dtype(), kCpu));
-      StoreDoubles(numbers.data(), 0, CountOf(output), output);
+          output, TensorOfDoubles(output.dtype(), output.shape(), numbers));
     }
     return made;
   }
@@ -115,23 +99,24 @@ class OtherZeros : public Evaluator {
   const OperationId of_;
 };
 
+bool AreSame(double x, double y) {
+  return x == y || (std::isnan(x) && std::isnan(y));
+}
+
 // Returns whether the two differ in more than signs of zeros.
 bool DiffersBySomeNumber(const NDArray& a, const NDArray& b) {
   if (!(TensorType::Of(*a) == TensorType::Of(*b))) return true;
   if (!IsFloat(a.dtype())) return !HasEqualBytes(a, b);
-  const std::vector<double> x = ToDoubles(a);
-  const std::vector<double> y = ToDoubles(b);
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (x[i] != y[i] && !(std::isnan(x[i]) && std::isnan(y[i]))) return true;
-  }
-  return false;
+  return !std::ranges::equal(ToDoubles(a), ToDoubles(b), &AreSame);
 }
 
-// Returns whether an output follows from the sign of a zero on the way.
+// Returns whether an output follows from the sign of a zero on the way: 1 / 0
+// and 1 / -0 are far apart. Each operation is tried alone, with the signs of
+// all of its zeros turned; a network that cannot be run then counts as one that
+// hangs on them.
 bool HangsOnZeros(const Network& network, const std::vector<NDArray>& inputs,
                   const NDArray& expected, size_t output) {
-  const auto order = network.order();
-  return std::ranges::any_of(order, [&](OperationId id) {
+  return std::ranges::any_of(network.order(), [&](OperationId id) {
     const OtherZeros evaluator(id);
     const auto other = Interpreter(network, evaluator).Run(inputs);
     return !other.ok() || DiffersBySomeNumber((*other)[output], expected);
@@ -149,16 +134,17 @@ bool OverflowsSomewhere(const NDArray& expected, const NDArray& actual,
   const std::vector<double> x = ToDoubles(expected);
   std::vector<double> y = ToDoubles(actual);
   for (size_t i = 0; i < x.size(); ++i) {
-    const bool is_same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-    if (is_same || (std::isfinite(x[i]) && std::isfinite(y[i]))) continue;
+    if (AreSame(x[i], y[i]) || (std::isfinite(x[i]) && std::isfinite(y[i]))) {
+      continue;
+    }
     if (i >= bounds->proved.size() || !std::isnan(bounds->proved[i])) {
       return false;
     }
     y[i] = x[i];
   }
-  const auto excused = NDArray::Empty(expected.shape(), expected.dtype(), kCpu);
+  // All else has to be right as it is, with the right number in these places.
+  const auto excused = TensorOfDoubles(expected.dtype(), expected.shape(), y);
   if (!excused.ok()) return false;
-  StoreDoubles(y.data(), 0, CountOf(*excused), *excused);
   const TensorKey key{"y", 0, TensorRole::kOutput, "reference"};
   TensorItem item{key};
   item.tensor = expected.tensor();
@@ -231,6 +217,8 @@ CaseReference::CaseReference(const OperatorCase& made)
   }
 }
 
+// Demands of a case are about values on the way, too, so they are checked while
+// the reference runs: beyond them an operator says nothing of its result.
 CandidateOutputs CaseReference::Run(const std::vector<NDArray>& inputs) const {
   if (demands_.empty()) return interpreter_.Run(inputs);
   for (size_t i = 0; i < network_.inputs().size(); ++i) {
@@ -259,17 +247,18 @@ CaseVerdict CaseReference::Judge(const ValueSet& set,
         actual.ok() ? CaseOutcome::kReferenceRefuses : CaseOutcome::kBothRefuse,
         0, std::string(expected.status().message())};
   }
-  if (!actual.ok()) {
-    const absl::StatusCode code = actual.status().code();
-    return {code == absl::StatusCode::kAborted ? CaseOutcome::kCrash
-            : code == absl::StatusCode::kDeadlineExceeded
-                ? CaseOutcome::kHang
-                : CaseOutcome::kCandidateRefuses,
-            0, std::string(actual.status().message())};
-  }
-  return JudgeOutputs(set, *expected, *actual);
+  if (actual.ok()) return JudgeOutputs(set, *expected, *actual);
+  const absl::Status& why = actual.status();
+  return {absl::IsAborted(why)            ? CaseOutcome::kCrash
+          : absl::IsDeadlineExceeded(why) ? CaseOutcome::kHang
+                                          : CaseOutcome::kCandidateRefuses,
+          0, std::string(why.message())};
 }
 
+// The bounds that are proved are of the reference's own formula. For a
+// gradient, which may be computed by another one, bounds are sampled as well:
+// by how far the results move when inputs are changed by a rounding. A mismatch
+// by the first and not by the second is inconclusive.
 absl::StatusOr<CaseVerdict> CaseReference::ByBounds(
     const ValueSet& set, size_t output, TensorItem item, const DLTensor& actual,
     std::vector<Bounds>* sampled) const {
@@ -297,16 +286,21 @@ void CaseReference::Excuse(const ValueSet& set, const NDArray& expected,
                            CaseVerdict* verdict) const {
   if (network_.order().size() < 2) return;
   if (HangsOnZeros(network_, set.inputs, expected, verdict->output)) {
-    verdict->outcome = CaseOutcome::kInconclusive;
     verdict->reason = "follows from the sign of a zero on the way";
   } else if (verdict->comparison.has_value() &&
              verdict->comparison->metrics.non_finite() > 0 &&
              OverflowsSomewhere(expected, actual, bounds)) {
-    verdict->outcome = CaseOutcome::kInconclusive;
     verdict->reason = "it is not known how far away an overflow is";
+  } else {
+    return;
   }
+  verdict->outcome = CaseOutcome::kInconclusive;
 }
 
+// Types and shapes first, of all outputs, since numbers of a wrong shape
+// compare with nothing. Then equal bytes, which most outputs have and which
+// spare the run that bounds take. What is left is compared output by output,
+// and the worst verdict is that of the case.
 CaseVerdict CaseReference::JudgeOutputs(
     const ValueSet& set, const std::vector<NDArray>& expected,
     const std::vector<NDArray>& actual) const {

@@ -19,11 +19,15 @@ constexpr size_t kLengths[] = {8, 4, 2, 1};
 
 // Tensors of more elements are not made simpler one by one.
 constexpr size_t kMostSingleElements = 64;
+// A batch is judged in its order, and all behind the first success are for
+// nothing.
 constexpr size_t kMostTriesAtOnce = 64;
 // The share of the time for other choices; what follows them says most about
 // the cause.
 constexpr double kShareOfChoices = 0.6;
 
+// Shrinking must not wander from one fault to another one: the outcome stays,
+// and numbers that are not finite do not become a small difference.
 bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
   if (a.outcome != b.outcome) return false;
   const auto has_non_finite = [](const CaseVerdict& verdict) {
@@ -33,6 +37,11 @@ bool FailsAlike(const CaseVerdict& a, const CaseVerdict& b) {
   return has_non_finite(a) == has_non_finite(b);
 }
 
+// Makes a case simpler in three stages: by other choices, which reach any
+// simpler case that the space draws; by cutting a network, which keeps the
+// tensors that the reference makes at the cut; and by smaller sides and simpler
+// elements, which no choice reaches. Each stage keeps some of the tries and of
+// the time for those behind it.
 class Shrinker {
  public:
   Shrinker(DrawOfCase draw, Candidate& candidate, size_t most, double seconds,
@@ -51,7 +60,7 @@ class Shrinker {
   }
 
   size_t Run() {
-    // Some are left for the elements.
+    // A quarter is left for the elements.
     limit_ = most_ - most_ / 4;
     chooses_ = true;
     bool has_changed = true;
@@ -134,6 +143,8 @@ class Shrinker {
     return has_changed;
   }
 
+  // Runs a batch. The first case that fails alike becomes the best one; returns
+  // its place, or how many there are if none does.
   size_t TakeFirst(std::vector<FailingCase>* batch) {
     if (batch->empty()) return 0;
     std::vector<std::vector<std::vector<NDArray>>> sets;
@@ -180,45 +191,51 @@ class Shrinker {
     return made;
   }
 
-  bool ShrinkConfiguration() {
-    return ShrinkBy([this] {
-      Choices choices(best_.configuration_choices);
-      (void)draw_(&choices);
+  // Tries what is simpler than choices that `redo` makes again, each as `build`
+  // draws it.
+  bool ShrinkChoices(const std::vector<uint64_t> FailingCase::*which,
+                     const std::function<void(Choices*)>& redo,
+                     const std::function<absl::StatusOr<FailingCase>(
+                         const std::vector<uint64_t>&)>& build) {
+    return ShrinkBy([&] {
+      Choices choices(best_.*which);
+      redo(&choices);
       std::vector<Build> builds;
       for (std::vector<uint64_t>& simpler :
            SimplerThan(choices.made(), choices.groups(), most_)) {
-        builds.push_back([this, values = std::move(simpler)] {
-          return Redraw(values, best_.set_choices);
-        });
+        builds.push_back(
+            [&build, values = std::move(simpler)] { return build(values); });
       }
       return builds;
     });
   }
 
+  bool ShrinkConfiguration() {
+    return ShrinkChoices(
+        &FailingCase::configuration_choices,
+        [this](Choices* choices) { (void)draw_(choices); },
+        [this](const std::vector<uint64_t>& values) {
+          return Redraw(values, best_.set_choices);
+        });
+  }
+
   bool ShrinkSet() {
-    return ShrinkBy([this] {
-      Choices choices(best_.set_choices);
-      (void)DrawSet(best_.made, &choices);
-      std::vector<Build> builds;
-      for (std::vector<uint64_t>& simpler :
-           SimplerThan(choices.made(), choices.groups(), most_)) {
-        builds.push_back([this, values = std::move(simpler)] {
+    return ShrinkChoices(
+        &FailingCase::set_choices,
+        [this](Choices* choices) { (void)DrawSet(best_.made, choices); },
+        [this](const std::vector<uint64_t>& values) {
           return Redraw(best_.configuration_choices, values);
         });
-      }
-      return builds;
-    });
   }
 
   // Replaces one input by numbers that are simpler.
   absl::StatusOr<FailingCase> WithNumbers(size_t input,
                                           std::vector<double> numbers) const {
     FailingCase made = best_;
-    const NDArray& before = made.set.inputs[input];
+    const NDArray& before = best_.set.inputs[input];
     NODEWISE_ASSIGN_OR_RETURN(
-        NDArray tensor, NDArray::Empty(before.shape(), before.dtype(), kCpu));
-    StoreDoubles(numbers.data(), 0, CountOf(tensor), tensor);
-    made.set.inputs[input] = std::move(tensor);
+        made.set.inputs[input],
+        TensorOfDoubles(before.dtype(), before.shape(), numbers));
     NODEWISE_RETURN_IF_ERROR(Expect(&made));
     return made;
   }
@@ -283,6 +300,10 @@ class Shrinker {
 
 }  // namespace
 
+// What makes the greatest difference comes first: all zero, then groups, the
+// outer ones first, then parts of any place, then single numbers, which are
+// made 0, half and one less. The order decides how soon shrinking succeeds, not
+// to what.
 std::vector<Values> SimplerThan(absl::Span<const Choice> made,
                                 absl::Span<const ChoiceSpan> groups,
                                 size_t most) {

@@ -29,6 +29,8 @@ struct RecordedRun {
   std::map<ValueId, NDArray> cotangents;  // If the case is a gradient.
 };
 
+// A run that fails half-way leaves what it has made until then; what is missing
+// is noticed by the cuts that need it.
 std::map<ValueId, NDArray> TensorsOf(const FailingCase& failing) {
   const Network& network = SubjectOf(failing.made);
   // In a gradient, cotangents come after them.
@@ -72,11 +74,10 @@ absl::StatusOr<size_t> AddTo(ValueId value, Network* network) {
 
 // Minus zero, since adding it changes no number, not even another minus zero.
 absl::StatusOr<NDArray> MinusZeros(const TensorType& type) {
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray zeros,
-                            NDArray::Empty(*type.sizes(), type.dtype, kCpu));
-  const std::vector<double> numbers(static_cast<size_t>(CountOf(zeros)), -0.0);
-  StoreDoubles(numbers.data(), 0, CountOf(zeros), zeros);
-  return zeros;
+  const std::vector<int64_t> sizes = *type.sizes();
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(sizes));
+  return TensorOfDoubles(type.dtype, sizes,
+                         std::vector<double>(static_cast<size_t>(count), -0.0));
 }
 
 // Returns what reaches each float that the operations of the network make: a
@@ -91,8 +92,7 @@ absl::StatusOr<std::map<ValueId, NDArray>> CotangentsOf(
   std::vector<size_t> wanted;
   std::vector<NDArray> inputs(begin, given);
   for (const OperationId id : forward.order()) {
-    for (const ValueId output : forward.operation(id).outputs) {
-      if (output == kNoValue) continue;
+    for (const ValueId output : OutputsOf(forward.operation(id))) {
       const auto input = AddTo(output, &network);
       if (!input.ok()) continue;
       wanted.push_back(*input);
@@ -180,14 +180,6 @@ absl::StatusOr<FailingCase> Cut(const RecordedRun& run,
   return made;
 }
 
-std::vector<ValueId> OutputsOf(const Operation& operation) {
-  std::vector<ValueId> outputs;
-  for (const ValueId id : operation.outputs) {
-    if (id != kNoValue) outputs.push_back(id);
-  }
-  return outputs;
-}
-
 // Returns what makes a value.
 OperationSet Makers(const Network& network, ValueId of) {
   OperationSet makers;
@@ -209,7 +201,7 @@ OperationSet Makers(const Network& network, ValueId of) {
 using Sides = std::vector<int64_t>;
 
 // What becomes of the whole numbers that may stand for sizes and places.
-enum class Numbers {
+enum class SizeNumbers {
   kKept,
   kEqual,      // Those of the size change.
   kMultiples,  // And those of so many times the size.
@@ -225,19 +217,19 @@ struct Place {
 struct SideChange {
   int64_t from = 0;
   int64_t to = 0;
-  Numbers numbers = Numbers::kKept;
+  SizeNumbers numbers = SizeNumbers::kKept;
   bool keeps_last = false;  // Elements, not the first ones.
   std::optional<Place> only = std::nullopt;
 
   int64_t Of(int64_t size) const {
     if (size == from) return to;
     const bool is_multiple =
-        numbers == Numbers::kMultiples && size > 0 && size % from == 0;
+        numbers == SizeNumbers::kMultiples && size > 0 && size % from == 0;
     return is_multiple ? size / from * to : size;
   }
   int64_t OfNumber(int64_t number) const {
-    if (numbers == Numbers::kKept) return number;
-    if (numbers == Numbers::kPlaces && number >= to && number < from) {
+    if (numbers == SizeNumbers::kKept) return number;
+    if (numbers == SizeNumbers::kPlaces && number >= to && number < from) {
       return to - 1;
     }
     return Of(number);
@@ -253,17 +245,17 @@ struct SideChange {
   }
 };
 
-// Returns the first or last elements of a tensor along each side.
+// Returns the first or last elements of a tensor along each side. The place of
+// an element before is worked out from the last side to the first.
 absl::StatusOr<NDArray> Part(const NDArray& tensor, const Sides& shape,
                              bool keeps_last) {
   const auto before = tensor.shape();
   if (shape.size() != before.size()) {
     return absl::InvalidArgumentError("another rank");
   }
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray part,
-                            NDArray::Empty(shape, tensor.dtype(), kCpu));
+  NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(shape));
   const std::vector<double> from = ToDoubles(tensor);
-  std::vector<double> to(static_cast<size_t>(CountOf(part)));
+  std::vector<double> to(static_cast<size_t>(count));
   for (size_t i = 0; i < to.size(); ++i) {
     size_t rest = i;
     size_t place = 0;
@@ -279,13 +271,12 @@ absl::StatusOr<NDArray> Part(const NDArray& tensor, const Sides& shape,
     }
     to[i] = from[place];
   }
-  StoreDoubles(to.data(), 0, CountOf(part), part);
-  return part;
+  return TensorOfDoubles(tensor.dtype(), shape, to);
 }
 
 // Whether a tensor may hold sizes or places.
 bool HoldsNumbers(const NDArray& tensor, const SideChange& change) {
-  return change.numbers != Numbers::kKept &&
+  return change.numbers != SizeNumbers::kKept &&
          (tensor.dtype() == kInt64 || tensor.dtype() == kInt32);
 }
 
@@ -296,7 +287,7 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
       Part(tensor, change.OfTensor(id, tensor.shape()), change.keeps_last));
   // Drawn numbers stay, unless they are places.
   if (!HoldsNumbers(part, change) ||
-      (!is_decided && change.numbers != Numbers::kPlaces)) {
+      (!is_decided && change.numbers != SizeNumbers::kPlaces)) {
     return part;
   }
   std::vector<double> numbers = ToDoubles(part);
@@ -305,15 +296,12 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
     if (number < 0 || number > 1e9) continue;
     number = static_cast<double>(change.OfNumber(static_cast<int64_t>(number)));
   }
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray made,
-                            NDArray::Empty(part.shape(), part.dtype(), kCpu));
-  StoreDoubles(numbers.data(), 0, CountOf(made), made);
-  return made;
+  return TensorOfDoubles(part.dtype(), part.shape(), numbers);
 }
 
 // Returns whether some number has changed.
 bool ChangeNumbers(const SideChange& change, std::vector<NamedAttr>* named) {
-  if (change.numbers == Numbers::kKept) return false;
+  if (change.numbers == SizeNumbers::kKept) return false;
   bool has_changed = false;
   for (NamedAttr& attr : *named) {
     auto* const list = std::get_if<std::vector<int64_t>>(&attr.value);
@@ -415,6 +403,9 @@ absl::StatusOr<Network> SmallerNetwork(const FailingCase& before,
   return smaller;
 }
 
+// Most of these cases are not legal, and are refused by a rule of an operator
+// on the way: that is left to the rules, since only they know which sides have
+// to agree.
 absl::StatusOr<FailingCase> WithSmallerSides(const FailingCase& before,
                                              const SideChange& change) {
   FailingCase made;
@@ -460,6 +451,7 @@ std::map<int64_t, std::vector<Place>, std::greater<>> PlacesOf(
 
 }  // namespace
 
+// The run is recorded once for all cuts, which share it.
 std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
   const Network& network = SubjectOf(failing.made);
   const size_t count = network.order().size();
@@ -519,13 +511,14 @@ std::vector<CaseBuild> SmallerSidesOf(const FailingCase& failing) {
   for (const auto& [size, places] : PlacesOf(failing)) {
     for (const int64_t to : std::set<int64_t>{1, 2, 3, size / 2, size - 1}) {
       if (to >= size) continue;
-      for (const Numbers numbers : {Numbers::kEqual, Numbers::kKept,
-                                    Numbers::kMultiples, Numbers::kPlaces}) {
+      for (const SizeNumbers numbers :
+           {SizeNumbers::kEqual, SizeNumbers::kKept, SizeNumbers::kMultiples,
+            SizeNumbers::kPlaces}) {
         add({size, to, numbers});
       }
       if (places.size() == 1) continue;
       for (const Place& place : places) {
-        add({size, to, Numbers::kKept, false, place});
+        add({size, to, SizeNumbers::kKept, false, place});
       }
     }
   }
