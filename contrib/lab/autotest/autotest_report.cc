@@ -1,6 +1,7 @@
 #include "nodewise/autotest/autotest_report.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "fmt/format.h"
 #include "nodewise/support/status_macros.h"
@@ -10,6 +11,7 @@
 namespace nodewise {
 namespace {
 
+// A table of mostly zeros is hard to read.
 std::string Counted(uint64_t count) {
   return count == 0 ? "" : fmt::format("{}", count);
 }
@@ -36,31 +38,31 @@ absl::Status CheckCompared(const AutotestResult& result,
       why.empty() ? "" : ", first: ", why));
 }
 
+// All outcomes are in the document; the table has those that are looked for.
+// Why nothing was drawn counts for an operator without any case, else why the
+// candidate refuses: the first line, since programs tell their stack behind it.
 void ShowOperators(const AutotestResult& result, Report* report) {
   TextTable table;
   table.AddRow({"Operator", "Cases", "Agrees", "Inconclusive", "Wrong",
                 "Refuses", "Reference refuses", "No case, or why refused"});
   report->json.BeginArray("operators");
-  for (const auto& entry : result.operators) {
-    const std::string& name = entry.first;
-    const OperatorCount& count = entry.second;
+  for (const auto& [name, counted] : result.operators) {
+    const OperatorCount& count = counted;
     const auto of = [&count](CaseOutcome one) {
-      return count.outcomes[static_cast<size_t>(one)];
+      return Counted(count.outcomes[static_cast<size_t>(one)]);
     };
-    uint64_t wrong = 0;
-    for (size_t i = 0; i < kCaseOutcomes; ++i) {
-      const auto each = static_cast<CaseOutcome>(i);
-      if (IsFinding(each)) wrong += of(each);
-    }
+    // The outcomes from kMismatch on are findings.
+    const uint64_t wrong = std::accumulate(
+        count.outcomes + static_cast<size_t>(CaseOutcome::kMismatch),
+        std::end(count.outcomes), uint64_t{0});
     std::string why = count.why_no_case.empty() || count.configurations > 0
                           ? count.why_refused
                           : count.why_no_case;
     why = why.substr(0, why.find('\n'));
-    table.AddRow({name, Counted(count.configurations),
-                  Counted(of(CaseOutcome::kAgrees)),
-                  Counted(of(CaseOutcome::kInconclusive)), Counted(wrong),
-                  Counted(of(CaseOutcome::kCandidateRefuses)),
-                  Counted(of(CaseOutcome::kReferenceRefuses)), why});
+    table.AddRow({name, Counted(count.configurations), of(CaseOutcome::kAgrees),
+                  of(CaseOutcome::kInconclusive), Counted(wrong),
+                  of(CaseOutcome::kCandidateRefuses),
+                  of(CaseOutcome::kReferenceRefuses), why});
     report->json.BeginObject();
     report->json.Add("operator", name);
     report->json.Add("configurations", count.configurations);
@@ -76,6 +78,8 @@ void ShowOperators(const AutotestResult& result, Report* report) {
   report->text.Add(table, 0, 0);
 }
 
+// Reasons come from other programs, so they are shown with control characters
+// made visible; the document has its own way to write these.
 void ShowFindings(const AutotestResult& result, Report* report) {
   report->json.BeginArray("findings");
   for (const AutotestFinding& finding : result.findings) {

@@ -37,9 +37,8 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(const CheckedNetwork& checked,
   std::vector<NDArray> inputs;
   for (const ValueId id : network.inputs()) {
     const std::string& name = network.value(id).name;
-    const auto given = std::ranges::find_if(
-        checked.inputs,
-        [&](const NamedTensor& each) { return each.name == name; });
+    const auto given =
+        std::ranges::find(checked.inputs, name, &NamedTensor::name);
     if (given == checked.inputs.end()) {
       return absl::InvalidArgumentError(
           fmt::format("{}: input {}: is not given, expected a tensor",
@@ -64,19 +63,19 @@ absl::Status Apply(const OperationEdit& edit, OperationId id,
   const std::string name = network->value(output).name;
   NODEWISE_ASSIGN_OR_RETURN(const OperationId made,
                             network->AddOperation(std::move(changed)));
-  const TensorType& type = network->value(output).type;
-  if (!(network->value(network->operation(made).outputs[0]).type == type)) {
+  const ValueId by = network->operation(made).outputs[0];
+  if (!(network->value(by).type == network->value(output).type)) {
     return absl::InvalidArgumentError("makes another type");
   }
-  const ValueId from[] = {output};
-  const ValueId to[] = {network->operation(made).outputs[0]};
-  NODEWISE_RETURN_IF_ERROR(network->ReplaceUses(from, to));
+  NODEWISE_RETURN_IF_ERROR(network->ReplaceUses({output}, {by}));
   NODEWISE_RETURN_IF_ERROR(network->Remove(id));
-  NODEWISE_RETURN_IF_ERROR(network->Rename(to[0], name));
+  NODEWISE_RETURN_IF_ERROR(network->Rename(by, name));
   return network->Rename(made, old.name);
 }
 
-// Draws a change of one operation, and looks whether it shows.
+// Draws a change of one operation, and looks whether it shows: in the
+// reference, by the outputs alone, since that is all that a runtime has to be
+// told by. An operation none of whose changes shows is drawn no more.
 class ChangeSearch {
  public:
   ChangeSearch(const CheckedNetwork& checked, const OpSet& operators,
@@ -157,6 +156,8 @@ struct Planted {
 
 Planted Sound(const CheckedNetwork& checked) { return {checked.network}; }
 
+// A spoiled runtime needs two runners: the one that is spoiled, and one that is
+// asked for the value that has to be spoiled.
 absl::StatusOr<std::unique_ptr<Runner>> MakePlanted(
     const NetworkProgram& program, const CheckedNetwork& checked,
     const Planted& planted, const std::vector<std::string>& observed,
@@ -354,6 +355,8 @@ bool WasPlanted(const AdapterCheck& check, const CheckedNetwork& checked,
   });
 }
 
+// Right is what accuses all that has a reason to be accused and nothing else; a
+// trial in which nothing was planted has no such operation.
 void Judge(AdapterTrial* trial) {
   using Outcome = AdapterTrial::Outcome;
   if (trial->outcome == Outcome::kFailed) return;
@@ -378,6 +381,7 @@ std::string AccusedText(const AdapterTrial& trial) {
                      trial.precision);
 }
 
+// Members that say nothing of this trial are left out.
 void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
   json->BeginObject();
   json->Add("network", trial.network);
@@ -396,6 +400,7 @@ void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
   json->EndObject();
 }
 
+// How many trials had something planted, or not, and came out right.
 size_t CountRight(const AdapterCheck& check, bool has_fault) {
   return static_cast<size_t>(
       std::ranges::count_if(check.trials, [&](const AdapterTrial& each) {
@@ -404,13 +409,20 @@ size_t CountRight(const AdapterCheck& check, bool has_fault) {
       }));
 }
 
+// "network: operation: change"
+std::string PlaceText(const AdapterTrial& trial) {
+  return fmt::format("{}: {}: {}", trial.network, Printable(trial.operation),
+                     Printable(trial.change));
+}
+
 void AddDropped(const AdapterCheck& check, Report* report) {
   report->json.BeginArray("dropped");
   for (const AdapterTrial& trial : check.dropped) {
     report->text += fmt::format(
-        "{}: {}: {}: not counted: the runtime makes the same with this change "
-        "as without it\n",
-        trial.network, Printable(trial.operation), Printable(trial.change));
+        "{}: not counted: the runtime makes the same with this change as "
+        "without "
+        "it\n",
+        PlaceText(trial));
     AddTrial(trial, &report->json);
   }
   report->json.EndArray();
@@ -420,33 +432,22 @@ void ShowCarried(const AdapterCheck& check, ReportText* text) {
   for (const AdapterTrial& trial : check.trials) {
     if (trial.carried_into.empty()) continue;
     *text += fmt::format(
-        "{}: {}: {}: the runtime carries this change into {}, of which it "
-        "makes something else than without the change\n",
-        trial.network, Printable(trial.operation), Printable(trial.change),
-        ListOf(trial.carried_into, 3));
+        "{}: the runtime carries this change into {}, of which it makes "
+        "something else than without the change\n",
+        PlaceText(trial), ListOf(trial.carried_into, 3));
   }
 }
 
 }  // namespace
 
 std::string_view NameOf(AdapterTrial::Outcome outcome) {
-  switch (outcome) {
-    case AdapterTrial::Outcome::kRight:
-      return "right";
-    case AdapterTrial::Outcome::kMissed:
-      return "missed";
-    case AdapterTrial::Outcome::kWrong:
-      return "wrong";
-    case AdapterTrial::Outcome::kFailed:
-      return "failed";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"right", "missed", "wrong", "failed"};
+  return kNames[static_cast<size_t>(outcome)];
 }
 
 bool AdapterCheck::IsTrusted() const {
-  return std::ranges::all_of(trials, [](const AdapterTrial& trial) {
-    return trial.outcome == AdapterTrial::Outcome::kRight;
-  });
+  return std::ranges::count(trials, AdapterTrial::Outcome::kRight,
+                            &AdapterTrial::outcome) == std::ssize(trials);
 }
 
 absl::StatusOr<ChangedNetwork> ChangeOneOperation(const CheckedNetwork& checked,
@@ -455,6 +456,11 @@ absl::StatusOr<ChangedNetwork> ChangeOneOperation(const CheckedNetwork& checked,
   return ChangeSearch(checked, operators, seed).Run();
 }
 
+// The networks as they are come first, since they name the runtime, and show
+// which of them it runs at all. Faults go through these in turns. A draw that
+// the runtime refuses or drops is drawn again with the next seed, a few times;
+// the last one counts in any case, so that a runtime which drops everything is
+// not trusted.
 absl::StatusOr<AdapterCheck> CheckAdapter(
     std::shared_ptr<const NetworkProgram> program,
     const std::vector<CheckedNetwork>& networks, const OpSet& operators,
@@ -500,13 +506,10 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
                        &check.runtime);
       // A runtime may refuse what a changed operation has become.
       if (trial.outcome == AdapterTrial::Outcome::kFailed) continue;
-      const bool is_dropped = trial.accused.empty() && !options.spoils &&
-                              DropsChange(*program, checked, planted);
-      if (!is_dropped) {
-        if (!options.spoils) {
-          trial.carried_into =
-              CarriedInto(*program, checked, planted, trial.accused);
-        }
+      if (options.spoils) break;
+      if (!trial.accused.empty() || !DropsChange(*program, checked, planted)) {
+        trial.carried_into =
+            CarriedInto(*program, checked, planted, trial.accused);
         break;
       }
       check.dropped.push_back(trial);
@@ -519,9 +522,9 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
 Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
   Report report;
   if (!check.IsTrusted()) report.status = Report::Status::kDiffers;
-  const auto changed = static_cast<size_t>(std::ranges::count_if(
-      check.trials,
-      [](const AdapterTrial& trial) { return !trial.operation.empty(); }));
+  const auto changed =
+      check.trials.size() - static_cast<size_t>(std::ranges::count(
+                                check.trials, "", &AdapterTrial::operation));
   const size_t sound = check.trials.size() - changed;
   const std::string said = fmt::format(
       "{}: {} of {} sound networks accuse no operation, and {} of {} {} "

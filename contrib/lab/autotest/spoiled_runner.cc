@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "contrib/lab/autotest/networks/case_network.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/precision/node_error.h"
@@ -16,6 +17,7 @@
 namespace nodewise {
 namespace {
 
+// More than any rounding, also in the shortest types.
 absl::StatusOr<NDArray> Scaled(const NDArray& value) {
   constexpr float kFactor = 1.25F;
   NODEWISE_ASSIGN_OR_RETURN(NDArray spoiled, value.CopyToHost());
@@ -38,30 +40,31 @@ absl::StatusOr<NDArray> Reversed(const NDArray& value) {
   return spoiled;
 }
 
-// Several elements in one byte cannot be put in another order as bytes.
-bool HasWholeBytes(DLDataType dtype) { return dtype.bits % 8 == 0; }
-
+// A factor needs floats, another order none. Several elements in one byte
+// cannot be put in another order as bytes.
 std::vector<SpoiledResult> SpoilingsOf(const Operation& operation,
                                        const NetworkValue& value) {
   std::vector<SpoiledResult> all;
-  const auto add = [&](const char* what, auto spoil) {
-    all.push_back({operation.name, value.name, what, spoil});
-  };
   if (value.type.dtype == kFloat32) {
-    add("its result 1.25 times as large", Scaled);
+    all.push_back(
+        {operation.name, value.name, "its result 1.25 times as large", Scaled});
   }
-  if (HasWholeBytes(value.type.dtype)) {
-    add("its result with its elements in reverse order", Reversed);
+  if (value.type.dtype.bits % 8 == 0) {
+    all.push_back({operation.name, value.name,
+                   "its result with its elements in reverse order", Reversed});
   }
   return all;
 }
 
-std::vector<NDArray> TensorsOf(const std::vector<NamedTensor>& named) {
+std::vector<NDArray> TensorsIn(const std::vector<NamedTensor>& named) {
   std::vector<NDArray> tensors;
   for (const NamedTensor& each : named) tensors.push_back(each.tensor);
   return tensors;
 }
 
+// A runtime that makes something wrong in the middle passes it on to all
+// behind, so a value is exchanged by a patch: what follows is computed from it,
+// and the sink is shown the wrong value in the place of the right one.
 class SpoiledRunner : public Runner {
  public:
   SpoiledRunner(std::unique_ptr<Runner> runner, std::unique_ptr<Runner> asked,
@@ -87,18 +90,17 @@ class SpoiledRunner : public Runner {
       if (!tensors[i].defined()) continue;
       given.push_back({inputs().Key(i), std::move(tensors[i])});
     }
-    const bool is_patched = std::ranges::any_of(
-        options.patches,
-        [&](const TensorPatch& each) { return each.entry == spoiling_.value; });
-    if (is_patched) return runner_->Run(given, options);
+    if (std::ranges::count(options.patches, spoiling_.value,
+                           &TensorPatch::entry) > 0) {
+      return runner_->Run(given, options);
+    }
     NODEWISE_ASSIGN_OR_RETURN(const NDArray spoiled,
                               SpoiledIn(given, options.patches));
     RunOptions run = options;
     run.patches.push_back({spoiling_.value, spoiled, "", "a planted fault"});
     SpoilingSink sink(spoiling_.value, spoiled, options.sink);
     if (options.sink != nullptr) run.sink = &sink;
-    NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner_->Run(given, run));
-    return result;
+    return runner_->Run(given, run);
   }
 
  private:
@@ -148,7 +150,8 @@ class SpoiledRunner : public Runner {
   SpoiledResult spoiling_;
 };
 
-// Draws spoilings until one shows in what the reference makes.
+// Draws spoilings until one shows in what the reference makes: the runtime
+// itself is not asked, since each of its runs may take long.
 class SpoilingSearch {
  public:
   SpoilingSearch(const CheckedNetwork& checked, double least_effect,
@@ -165,7 +168,7 @@ class SpoilingSearch {
     run.sink = &keeper;
     NODEWISE_ASSIGN_OR_RETURN(RunResult sound,
                               reference_->Run(checked_.inputs, run));
-    expected_ = TensorsOf(sound.outputs);
+    expected_ = TensorsIn(sound.outputs);
     std::vector<SpoiledResult> all = All(values);
     while (!all.empty()) {
       const auto chosen = all.begin() + random_.Between(0, std::ssize(all) - 1);
@@ -185,19 +188,17 @@ class SpoilingSearch {
   // Outputs cannot be exchanged: nothing reads them.
   std::vector<SpoiledResult> All(const std::set<std::string>& values) const {
     const Network& network = *checked_.network;
+    const auto outputs = network.outputs();
     std::vector<SpoiledResult> all;
     for (const OperationId id : network.order()) {
-      for (const ValueId output : network.operation(id).outputs) {
-        const auto outputs = network.outputs();
-        if (output == kNoValue ||
-            std::ranges::find(outputs, output) != outputs.end() ||
-            !values.contains(network.value(output).name)) {
+      for (const ValueId output : OutputsOf(network.operation(id))) {
+        const NetworkValue& value = network.value(output);
+        if (std::ranges::count(outputs, output) > 0 ||
+            !values.contains(value.name)) {
           continue;
         }
-        for (SpoiledResult& each :
-             SpoilingsOf(network.operation(id), network.value(output))) {
-          all.push_back(std::move(each));
-        }
+        std::ranges::move(SpoilingsOf(network.operation(id), value),
+                          std::back_inserter(all));
       }
     }
     return all;
@@ -211,7 +212,7 @@ class SpoilingSearch {
         {spoiling.value, *std::move(spoiled), "", "a planted fault"});
     const auto made = reference_->Run(checked_.inputs, run);
     if (!made.ok()) return false;
-    const std::vector<NDArray> found = TensorsOf(made->outputs);
+    const std::vector<NDArray> found = TensorsIn(made->outputs);
     const double effect = OutputError({&expected_, 1}, {&found, 1});
     return effect > least_effect_ && std::isfinite(effect);
   }
