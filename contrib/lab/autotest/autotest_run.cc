@@ -36,73 +36,29 @@ std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
   return turns;
 }
 
-class Operators : public CaseSource {
+class FunctionSource : public CaseSource {
  public:
-  Operators(absl::Span<const OperatorDef* const> rows, AutotestWith with)
-      : turns_(TurnsOf(rows, with)) {}
+  FunctionSource(
+      std::function<std::string(uint64_t)> name_of,
+      std::function<absl::StatusOr<OperatorCase>(uint64_t, Choices*)> draw,
+      bool is_empty)
+      : name_of_(std::move(name_of)),
+        draw_(std::move(draw)),
+        is_empty_(is_empty) {}
 
-  bool is_empty() const override { return turns_.empty(); }
+  bool is_empty() const override { return is_empty_; }
   std::string NameOf(uint64_t number) const override {
-    const Turn& turn = Of(number);
-    return fmt::format("{} {}{}", turn.def->name, turn.def->since,
-                       turn.is_backward ? " backward" : "");
+    return name_of_(number);
   }
   absl::StatusOr<OperatorCase> Draw(uint64_t number,
                                     Choices* choices) const override {
-    return DrawCase(*Of(number).def, Of(number).is_backward, choices);
+    return draw_(number, choices);
   }
 
  private:
-  const Turn& Of(uint64_t number) const {
-    return turns_[number % turns_.size()];
-  }
-
-  const std::vector<Turn> turns_;
-};
-
-class Gradients : public CaseSource {
- public:
-  explicit Gradients(std::unique_ptr<CaseSource> source)
-      : source_(std::move(source)) {}
-
-  bool is_empty() const override { return source_->is_empty(); }
-  std::string NameOf(uint64_t number) const override {
-    return source_->NameOf(number) + " backward";
-  }
-  absl::StatusOr<OperatorCase> Draw(uint64_t number,
-                                    Choices* choices) const override {
-    NODEWISE_ASSIGN_OR_RETURN(const OperatorCase made,
-                              source_->Draw(number, choices));
-    return BackwardOf(made);
-  }
-
- private:
-  const std::unique_ptr<CaseSource> source_;
-};
-
-class Turns : public CaseSource {
- public:
-  Turns(std::unique_ptr<CaseSource> first, std::unique_ptr<CaseSource> second)
-      : first_(std::move(first)), second_(std::move(second)) {}
-
-  bool is_empty() const override {
-    return first_->is_empty() || second_->is_empty();
-  }
-  std::string NameOf(uint64_t number) const override {
-    return Of(number).NameOf(number / 2);
-  }
-  absl::StatusOr<OperatorCase> Draw(uint64_t number,
-                                    Choices* choices) const override {
-    return Of(number).Draw(number / 2, choices);
-  }
-
- private:
-  const CaseSource& Of(uint64_t number) const {
-    return number % 2 == 0 ? *first_ : *second_;
-  }
-
-  const std::unique_ptr<CaseSource> first_;
-  const std::unique_ptr<CaseSource> second_;
+  const std::function<std::string(uint64_t)> name_of_;
+  const std::function<absl::StatusOr<OperatorCase>(uint64_t, Choices*)> draw_;
+  const bool is_empty_;
 };
 
 // The streams of a configuration, and of its sets. Each configuration has its
@@ -353,18 +309,54 @@ uint64_t AutotestResult::CountOf(CaseOutcome outcome) const {
   return all;
 }
 
+std::unique_ptr<CaseSource> SourceOf(
+    std::function<std::string(uint64_t)> name_of,
+    std::function<absl::StatusOr<OperatorCase>(uint64_t, Choices*)> draw,
+    bool is_empty) {
+  return std::make_unique<FunctionSource>(std::move(name_of), std::move(draw),
+                                          is_empty);
+}
+
 std::unique_ptr<CaseSource> OperatorSource(
     absl::Span<const OperatorDef* const> rows, AutotestWith with) {
-  return std::make_unique<Operators>(rows, with);
+  const std::vector<Turn> turns = TurnsOf(rows, with);
+  return SourceOf(
+      [turns](uint64_t number) {
+        const Turn& turn = turns[number % turns.size()];
+        return fmt::format("{} {}{}", turn.def->name, turn.def->since,
+                           turn.is_backward ? " backward" : "");
+      },
+      [turns](uint64_t number, Choices* choices) {
+        const Turn& turn = turns[number % turns.size()];
+        return DrawCase(*turn.def, turn.is_backward, choices);
+      },
+      turns.empty());
 }
 
 std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source) {
-  return std::make_unique<Gradients>(std::move(source));
+  const std::shared_ptr<const CaseSource> inner = std::move(source);
+  return SourceOf(
+      [inner](uint64_t number) { return inner->NameOf(number) + " backward"; },
+      [inner](uint64_t number,
+              Choices* choices) -> absl::StatusOr<OperatorCase> {
+        NODEWISE_ASSIGN_OR_RETURN(const OperatorCase made,
+                                  inner->Draw(number, choices));
+        return BackwardOf(made);
+      },
+      inner->is_empty());
 }
 
+// Even numbers are of the first source, odd ones of the second.
 std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
                                     std::unique_ptr<CaseSource> second) {
-  return std::make_unique<Turns>(std::move(first), std::move(second));
+  const std::shared_ptr<const CaseSource> both[] = {std::move(first),
+                                                    std::move(second)};
+  return SourceOf(
+      [both](uint64_t number) { return both[number % 2]->NameOf(number / 2); },
+      [both](uint64_t number, Choices* choices) {
+        return both[number % 2]->Draw(number / 2, choices);
+      },
+      both[0]->is_empty() || both[1]->is_empty());
 }
 
 AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
@@ -375,14 +367,13 @@ AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
 AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
                            Candidate& candidate,
                            const AutotestOptions& options) {
-  return RunAutotest(Operators(rows, options.with), candidate, options);
+  return RunAutotest(*OperatorSource(rows, options.with), candidate, options);
 }
 
 absl::StatusOr<OperatorCase> DrawNumber(
     absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
     std::vector<uint64_t>* choices, uint64_t* refused) {
-  return DrawNumber(Operators(rows, AutotestWith::kForward), seed, number,
-                    choices, refused);
+  return DrawNumber(*OperatorSource(rows), seed, number, choices, refused);
 }
 
 absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source, uint64_t seed,

@@ -256,9 +256,9 @@ CaseVerdict CaseReference::Judge(const ValueSet& set,
 }
 
 // The bounds that are proved are of the reference's own formula. For a
-// gradient, which may be computed by another one, bounds are sampled as well:
-// by how far the results move when inputs are changed by a rounding. A mismatch
-// by the first and not by the second is inconclusive.
+// gradient, which may be computed by another one, bounds are sampled as well,
+// from runs in which the results of operations are moved by as much as a kernel
+// may be off. A mismatch by the first and not by the second is inconclusive.
 absl::StatusOr<CaseVerdict> CaseReference::ByBounds(
     const ValueSet& set, size_t output, TensorItem item, const DLTensor& actual,
     std::vector<Bounds>* sampled) const {

@@ -148,19 +148,6 @@ bool HasKnownSizes(const Network& network) {
       outputs, [&](ValueId id) { return network.value(id).type.is_static(); });
 }
 
-class Networks : public CaseSource {
- public:
-  explicit Networks(NetworkScope scope) : scope_(std::move(scope)) {}
-
-  std::string NameOf(uint64_t) const override { return "networks"; }
-  absl::StatusOr<OperatorCase> Draw(uint64_t, Choices* choices) const override {
-    return DrawNetwork(scope_, choices);
-  }
-
- private:
-  const NetworkScope scope_;
-};
-
 }  // namespace
 
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
@@ -251,7 +238,10 @@ absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
 }
 
 std::unique_ptr<CaseSource> NetworkSource(NetworkScope scope) {
-  return std::make_unique<Networks>(std::move(scope));
+  return SourceOf([](uint64_t) { return "networks"; },
+                  [scope = std::move(scope)](uint64_t, Choices* choices) {
+                    return DrawNetwork(scope, choices);
+                  });
 }
 
 }  // namespace nodewise

@@ -323,26 +323,6 @@ class Mutant {
   Choices* const choices_;
 };
 
-class Mutants : public CaseSource {
- public:
-  explicit Mutants(std::vector<std::shared_ptr<const Network>> models)
-      : models_(std::move(models)) {}
-
-  std::string NameOf(uint64_t number) const override {
-    return models_[number % models_.size()]->name();
-  }
-  absl::StatusOr<OperatorCase> Draw(uint64_t number,
-                                    Choices* choices) const override {
-    const Network& model = *models_[number % models_.size()];
-    const std::set<OperationId> part = DrawPart(model, choices);
-    NODEWISE_ASSIGN_OR_RETURN(Network cut, CutPart(model, part));
-    return Mutant(std::move(cut), choices).Make();
-  }
-
- private:
-  const std::vector<std::shared_ptr<const Network>> models_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::vector<std::shared_ptr<const Network>>> LoadModelsOf(
@@ -368,7 +348,18 @@ std::unique_ptr<CaseSource> MutationSource(
     return model->order().empty();
   });
   if (models.empty()) return nullptr;
-  return std::make_unique<Mutants>(std::move(models));
+  const auto model_of = [models = std::move(models)](uint64_t number) {
+    return models[number % models.size()];
+  };
+  return SourceOf(
+      [model_of](uint64_t number) { return model_of(number)->name(); },
+      [model_of](uint64_t number,
+                 Choices* choices) -> absl::StatusOr<OperatorCase> {
+        const std::shared_ptr<const Network> model = model_of(number);
+        NODEWISE_ASSIGN_OR_RETURN(Network cut,
+                                  CutPart(*model, DrawPart(*model, choices)));
+        return Mutant(std::move(cut), choices).Make();
+      });
 }
 
 }  // namespace nodewise

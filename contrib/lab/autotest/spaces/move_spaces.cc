@@ -271,12 +271,6 @@ size_t DrawAxisAttr(ConfigurationDraw& draw, const Ints& shape) {
   return PlaceOf(axis, shape);
 }
 
-// The product of the sides from this one on.
-int64_t ProductOf(const Ints& shape, size_t first) {
-  return std::accumulate(shape.begin() + static_cast<ptrdiff_t>(first),
-                         shape.end(), int64_t{1}, std::multiplies());
-}
-
 // A shape no side of which is longer than the data's: indices may leave out the
 // end of a side, and then the rest of the data is not read or written.
 Ints Within(ConfigurationDraw& draw, const Ints& shape) {
@@ -359,9 +353,10 @@ void DrawScatterElements(ConfigurationDraw& draw) {
   } else {
     const Ints places = draw.Distinct(shape[axis], indices[axis]);
     const bool is_negative = draw.opset() >= 11 && draw.Often(30);
-    const int64_t inner = ProductOf(indices, axis + 1);
+    const int64_t inner = ProductOf(
+        {indices.begin() + static_cast<ptrdiff_t>(axis) + 1, indices.end()});
     std::vector<double> numbers;
-    for (int64_t i = 0; i < ProductOf(indices, 0); ++i) {
+    for (int64_t i = 0; i < ProductOf(indices); ++i) {
       const int64_t at = i / inner % indices[axis];
       const int64_t place = places[static_cast<size_t>(at)];
       numbers.push_back(static_cast<double>(
@@ -378,7 +373,7 @@ void DrawScatterNd(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const int64_t depth = draw.Between(1, std::ssize(shape));
   const Ints outer(shape.begin(), shape.begin() + depth);
-  const int64_t count = ProductOf(outer, 0);
+  const int64_t count = ProductOf(outer);
   const std::string reduction = DrawReduction(draw);
   const DLDataType dtype = reduction == "none" ? draw.Any() : draw.Number();
   Ints chosen = draw.Distinct(count, draw.Between(1, 8));
@@ -443,7 +438,7 @@ void DrawOneHot(ConfigurationDraw& draw) {
 // Without an axis the data is flat. There may be fewer conditions than places.
 void DrawCompress(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  int64_t most = ProductOf(shape, 0);
+  int64_t most = ProductOf(shape);
   if (draw.Often(60)) {
     const int64_t axis = draw.Axis(shape.size());
     most = shape[static_cast<size_t>(axis)];

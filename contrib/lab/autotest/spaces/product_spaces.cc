@@ -172,10 +172,8 @@ void DrawDynamicQuantize(ConfigurationDraw& draw) {
 // them. Few, so that each may be a choice of its own.
 void DrawBytes(ConfigurationDraw& draw, DLDataType dtype, const Ints& shape) {
   const Choices::Group group(draw.choices());
-  int64_t count = 1;
-  for (const int64_t side : shape) count *= side;
   std::vector<double> numbers;
-  for (; count > 0; --count) {
+  for (int64_t count = ProductOf(shape); count > 0; --count) {
     numbers.push_back(static_cast<double>(draw.Between(0, 32) - 16) / 4);
   }
   draw.Numbers(dtype, shape, numbers, draw.Often());

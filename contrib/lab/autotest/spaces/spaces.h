@@ -28,6 +28,12 @@ inline size_t PlaceOf(int64_t axis, const Ints& shape) {
   return static_cast<size_t>((axis + rank) % rank);
 }
 
+inline int64_t ProductOf(const Ints& sides) {
+  int64_t product = 1;
+  for (const int64_t side : sides) product *= side;
+  return product;
+}
+
 // Returns the tensor of an attribute; undefined if there is no memory for it.
 NDArray AttrTensor(DLDataType dtype, const Ints& shape,
                    const std::vector<double>& numbers);

@@ -33,18 +33,16 @@ struct DrawnWindow {
         input[side] + pads[side] + pads[side + kernel.size()];
     return (padded - ReachAlong(side)) / strides[side] + 1;
   }
-  int64_t taps() const {
-    int64_t product = 1;
-    for (const int64_t side : kernel) product *= side;
-    return product;
-  }
+  int64_t taps() const { return ProductOf(kernel); }
 };
+
+constexpr int64_t kRoom = ConfigurationDraw::kMostElements;
 
 struct WindowOptions {
   bool may_dilate = true;
   bool has_auto_pad = true;  // There is such an attribute.
   // How many elements the spatial sides may have together.
-  int64_t room = ConfigurationDraw::kMostElements;
+  int64_t room = kRoom;
 };
 
 // Draws windows that fit into what they read, and adds their attributes but
@@ -134,9 +132,8 @@ void DrawConv(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const DrawnChannels channels = DrawChannels(draw);
   const int64_t batch = draw.Between(1, 2);
-  WindowOptions options;
-  options.room /= batch * channels.all_in();
-  const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
+  const DrawnWindow window = DrawWindow(
+      draw, DrawSpatial(draw), {.room = kRoom / (batch * channels.all_in())});
   AddGroupAndKernel(draw, channels.group, window);
   draw.Input(dtype, JoinedSides({batch, channels.all_in()}, window.input));
   draw.Weight(dtype,
@@ -150,9 +147,10 @@ void DrawConvTranspose(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const DrawnChannels channels = DrawChannels(draw);
   const size_t spatial = DrawSpatial(draw);
-  WindowOptions options;
-  options.room /= 4 * channels.group * std::max(channels.in, channels.out);
-  const DrawnWindow window = DrawWindow(draw, spatial, options);
+  const DrawnWindow window = DrawWindow(
+      draw, spatial,
+      {.room =
+           kRoom / (4 * channels.group * std::max(channels.in, channels.out))});
   AddGroupAndKernel(draw, channels.group, window);
   if (draw.Often(25)) {
     // An addition of a stride or more would be one more row of windows.
@@ -196,10 +194,9 @@ void DrawPool(ConfigurationDraw& draw) {
   const int dilates_since = is_max ? 10 : draw.Is("AveragePool") ? 19 : 18;
   const int ceils_since = draw.Is("LpPool") ? 18 : 10;
   const int64_t channels = draw.Side(kMostChannels);
-  WindowOptions options;
-  options.may_dilate = draw.opset() >= dilates_since;
-  options.room /= channels;
-  const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
+  const DrawnWindow window = DrawWindow(
+      draw, DrawSpatial(draw),
+      {.may_dilate = draw.opset() >= dilates_since, .room = kRoom / channels});
   draw.Attr("kernel_shape", window.kernel);
   if (draw.opset() >= ceils_since) draw.Flag("ceil_mode");
   if (draw.Is("AveragePool") && draw.opset() >= 7) {
@@ -225,9 +222,8 @@ void DrawIntegerConv(ConfigurationDraw& draw) {
   const DLDataType of_weights = draw.One({kUint8, kInt8});
   const DrawnChannels channels = DrawChannels(draw);
   const int64_t outputs = channels.all_out();
-  WindowOptions options;
-  options.room /= channels.all_in();
-  const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
+  const DrawnWindow window =
+      DrawWindow(draw, DrawSpatial(draw), {.room = kRoom / channels.all_in()});
   AddGroupAndKernel(draw, channels.group, window);
   const InputDomain codes = InputDomain::Whole(-128, 255);
   const InputDomain zeros = InputDomain::Whole(-20, 100);
@@ -264,11 +260,9 @@ void DrawDeformConv(ConfigurationDraw& draw) {
   const int64_t outputs = group * draw.Between(1, 3);
   const int64_t offset_group = draw.One<int64_t>({1, 1, group, in});
   const size_t spatial = draw.Often(15) ? 1 : 2;
-  WindowOptions options;
-  options.has_auto_pad = false;
-  // There is an offset for every tap of every window.
-  options.room = 64;
-  const DrawnWindow window = DrawWindow(draw, spatial, options);
+  // There is little room, since every tap of every window has an offset.
+  const DrawnWindow window =
+      DrawWindow(draw, spatial, {.has_auto_pad = false, .room = 64});
   draw.AttrUnless("group", group, 1, 20);
   draw.AttrUnless("offset_group", offset_group, 1, 20);
   if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
@@ -294,10 +288,8 @@ void DrawDeformConv(ConfigurationDraw& draw) {
 // Columns are put back where windows of an image would have read them.
 void DrawCol2Im(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
-  WindowOptions options;
-  options.has_auto_pad = false;
-  options.room = 200;
-  const DrawnWindow window = DrawWindow(draw, DrawSpatial(draw), options);
+  const DrawnWindow window =
+      DrawWindow(draw, DrawSpatial(draw), {.has_auto_pad = false, .room = 200});
   int64_t columns = 1;
   for (size_t s = 0; s < window.kernel.size(); ++s) {
     columns *= window.CountAlong(s);
@@ -326,15 +318,11 @@ void DrawMaxUnpool(ConfigurationDraw& draw) {
     if (has_pads) pads[s] = draw.Between(0, (kernel[s] - 1) / 2);
     output.push_back((shape[s + 2] - 1) * strides[s] + kernel[s] - pads[s]);
   }
-  int64_t places = 1;
-  int64_t elements = 1;
-  for (const int64_t side : output) places *= side;
-  for (const int64_t side : shape) elements *= side;
   draw.Attr("kernel_shape", kernel);
   if (has_strides) draw.Attr("strides", strides);
   if (has_pads) draw.Attr("pads", pads);
   draw.Input(dtype, shape);
-  const Ints chosen = draw.Distinct(places, elements);
+  const Ints chosen = draw.Distinct(ProductOf(output), ProductOf(shape));
   draw.Numbers(kInt64, shape, {chosen.begin(), chosen.end()}, draw.Often());
   if (draw.Often(30)) {
     // The places stay inside of an output that is told to be larger.

@@ -98,6 +98,14 @@ class CaseSource {
                                             Choices* choices) const = 0;
 };
 
+// A source that two functions make: the name of a number, and its case.
+std::unique_ptr<CaseSource> SourceOf(
+    std::function<std::string(uint64_t number)> name_of,
+    std::function<absl::StatusOr<OperatorCase>(uint64_t number,
+                                               Choices* choices)>
+        draw,
+    bool is_empty = false);
+
 // Cases of operators, in the order in which they take turns; all must outlive
 // it.
 std::unique_ptr<CaseSource> OperatorSource(
