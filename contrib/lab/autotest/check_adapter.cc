@@ -2,24 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "contrib/lab/autotest/candidates/run_executor.h"
-#include "contrib/lab/autotest/spoiled_runner.h"
+#include "contrib/lab/autotest/networks/case_network.h"
 #include "fmt/format.h"
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/network_locate.h"
+#include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/precision/node_error.h"
 #include "nodewise/random/random.h"
+#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/words.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 namespace {
@@ -31,6 +42,234 @@ constexpr double kLeastEffect = 0.05;
 constexpr size_t kMostTried = 200;
 // Changes that are drawn until the runtime takes one.
 constexpr int kMostDraws = 8;
+
+// A fault planted in a runtime that has a file of its own, so that no change of
+// the model reaches it: what one operation makes is exchanged for other
+// numbers, and all that depends on it is computed from these.
+struct SpoiledResult {
+  std::string operation;
+  std::string value;  // What the operation makes.
+  std::string what;   // "its result 1.25 times as large".
+  std::function<absl::StatusOr<NDArray>(const NDArray&)> spoil;
+};
+
+// Keeps what a runner of a network hands out, by the names of values.
+class ValueKeeper : public TensorSink {
+ public:
+  absl::Status Take(const TensorItem& item) override {
+    if (item.tensor == nullptr) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(values_[std::string(item.key.node)], item.Keep());
+    return absl::OkStatus();
+  }
+  const std::map<std::string, NDArray>& values() const { return values_; }
+
+ private:
+  std::map<std::string, NDArray> values_;
+};
+
+// More than any rounding, also in the shortest types.
+absl::StatusOr<NDArray> Scaled(const NDArray& value) {
+  constexpr float kFactor = 1.25F;
+  NODEWISE_ASSIGN_OR_RETURN(NDArray spoiled, value.CopyToHost());
+  float* const elements = spoiled.As<float>();
+  const size_t count = spoiled.bytes() / sizeof(float);
+  for (size_t i = 0; i < count; ++i) elements[i] *= kFactor;
+  return spoiled;
+}
+
+// Has only numbers that were there before, so that indices stay indices.
+absl::StatusOr<NDArray> Reversed(const NDArray& value) {
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray from, value.CopyToHost());
+  NODEWISE_ASSIGN_OR_RETURN(NDArray spoiled, value.CopyToHost());
+  const size_t size = ElementBytes(value.dtype());
+  const size_t count = spoiled.bytes() / size;
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(spoiled.As<uint8_t>() + i * size,
+                from.As<uint8_t>() + (count - 1 - i) * size, size);
+  }
+  return spoiled;
+}
+
+// A factor needs floats, another order none. Several elements in one byte
+// cannot be put in another order as bytes.
+std::vector<SpoiledResult> SpoilingsOf(const Operation& operation,
+                                       const NetworkValue& value) {
+  std::vector<SpoiledResult> all;
+  if (value.type.dtype == kFloat32) {
+    all.push_back(
+        {operation.name, value.name, "its result 1.25 times as large", Scaled});
+  }
+  if (value.type.dtype.bits % 8 == 0) {
+    all.push_back({operation.name, value.name,
+                   "its result with its elements in reverse order", Reversed});
+  }
+  return all;
+}
+
+std::vector<NDArray> TensorsIn(const std::vector<NamedTensor>& named) {
+  std::vector<NDArray> tensors;
+  for (const NamedTensor& each : named) tensors.push_back(each.tensor);
+  return tensors;
+}
+
+// A runtime that makes something wrong in the middle passes it on to all
+// behind, so a value is exchanged by a patch: what follows is computed from it,
+// and the sink is shown the wrong value in the place of the right one.
+class SpoiledRunner : public Runner {
+ public:
+  SpoiledRunner(std::unique_ptr<Runner> runner, std::unique_ptr<Runner> asked,
+                SpoiledResult spoiling)
+      : runner_(std::move(runner)),
+        asked_(std::move(asked)),
+        spoiling_(std::move(spoiling)) {}
+
+  const std::string& name() const override { return runner_->name(); }
+  const InputList& inputs() const override { return runner_->inputs(); }
+  const std::vector<std::string>& outputs() const override {
+    return runner_->outputs();
+  }
+  bool Can(Capability capability) const override {
+    return runner_->Can(capability);
+  }
+
+ protected:
+  absl::StatusOr<RunResult> RunChecked(std::vector<NDArray> tensors,
+                                       const RunOptions& options) override {
+    std::vector<NamedTensor> given;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i].defined()) continue;
+      given.push_back({inputs().Key(i), std::move(tensors[i])});
+    }
+    if (std::ranges::count(options.patches, spoiling_.value,
+                           &TensorPatch::entry) > 0) {
+      return runner_->Run(given, options);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray spoiled,
+                              SpoiledIn(given, options.patches));
+    RunOptions run = options;
+    run.patches.push_back({spoiling_.value, spoiled, "", "a planted fault"});
+    SpoilingSink sink(spoiling_.value, spoiled, options.sink);
+    if (options.sink != nullptr) run.sink = &sink;
+    return runner_->Run(given, run);
+  }
+
+ private:
+  // Hands on everything, and the spoiled value as the runtime would have it.
+  class SpoilingSink : public TensorSink {
+   public:
+    SpoilingSink(const std::string& value, const NDArray& spoiled,
+                 TensorSink* next)
+        : value_(value), spoiled_(spoiled), next_(next) {}
+    absl::Status Take(const TensorItem& item) override {
+      if (item.key.node != value_) return next_->Take(item);
+      TensorItem shown{item.key};
+      shown.tensor = spoiled_.tensor();
+      shown.lasting = spoiled_;
+      return next_->Take(shown);
+    }
+
+   private:
+    const std::string& value_;
+    const NDArray& spoiled_;
+    TensorSink* next_;
+  };
+
+  // What the value would be with these inputs and patches, spoiled.
+  absl::StatusOr<NDArray> SpoiledIn(const std::vector<NamedTensor>& given,
+                                    const std::vector<TensorPatch>& patches) {
+    ValueKeeper keeper;
+    RunOptions run;
+    run.sink = &keeper;
+    run.patches = patches;
+    run.select = [&](const std::string& node) {
+      return node == spoiling_.value;
+    };
+    NODEWISE_RETURN_IF_ERROR(asked_->Run(given, run).status());
+    const auto found = keeper.values().find(spoiling_.value);
+    if (found == keeper.values().end()) {
+      return absl::UnavailableError(
+          fmt::format("{}: has not handed out {}, expected it for a planted "
+                      "fault",
+                      asked_->name(), spoiling_.value));
+    }
+    return spoiling_.spoil(found->second);
+  }
+
+  const std::unique_ptr<Runner> runner_;
+  const std::unique_ptr<Runner> asked_;  // For the spoiled value.
+  const SpoiledResult spoiling_;
+};
+
+// Draws spoilings until one shows in what the reference makes: the runtime
+// itself is not asked, since each of its runs may take long.
+class SpoilingSearch {
+ public:
+  SpoilingSearch(const CheckedNetwork& checked, uint64_t seed)
+      : checked_(checked),
+        random_(seed, checked.name),
+        reference_(
+            MakeNetworkRunner("reference", checked.name, checked.network)) {}
+
+  absl::StatusOr<SpoiledResult> Run(const std::set<std::string>& values) {
+    ValueKeeper keeper;
+    RunOptions run;
+    run.sink = &keeper;
+    NODEWISE_ASSIGN_OR_RETURN(RunResult sound,
+                              reference_->Run(checked_.inputs, run));
+    expected_ = TensorsIn(sound.outputs);
+    std::vector<SpoiledResult> all = All(values);
+    while (!all.empty()) {
+      const auto chosen = all.begin() + random_.Between(0, std::ssize(all) - 1);
+      const auto known = keeper.values().find(chosen->value);
+      if (known != keeper.values().end() && Shows(*chosen, known->second)) {
+        return *chosen;
+      }
+      all.erase(chosen);
+    }
+    return absl::NotFoundError(fmt::format(
+        "{}: no value that the runtime hands out changes an output when it is "
+        "spoiled, expected one to plant a fault in",
+        checked_.name));
+  }
+
+ private:
+  // Outputs cannot be exchanged: nothing reads them.
+  std::vector<SpoiledResult> All(const std::set<std::string>& values) const {
+    const Network& network = *checked_.network;
+    const auto outputs = network.outputs();
+    std::vector<SpoiledResult> all;
+    for (const OperationId id : network.order()) {
+      for (const ValueId output : OutputsOf(network.operation(id))) {
+        const NetworkValue& value = network.value(output);
+        if (std::ranges::count(outputs, output) > 0 ||
+            !values.contains(value.name)) {
+          continue;
+        }
+        std::ranges::move(SpoilingsOf(network.operation(id), value),
+                          std::back_inserter(all));
+      }
+    }
+    return all;
+  }
+
+  bool Shows(const SpoiledResult& spoiling, const NDArray& value) const {
+    auto spoiled = spoiling.spoil(value);
+    if (!spoiled.ok()) return false;
+    RunOptions run;
+    run.patches.push_back(
+        {spoiling.value, *std::move(spoiled), "", "a planted fault"});
+    const auto made = reference_->Run(checked_.inputs, run);
+    if (!made.ok()) return false;
+    const std::vector<NDArray> found = TensorsIn(made->outputs);
+    const double effect = OutputError({&expected_, 1}, {&found, 1});
+    return effect > kLeastEffect && std::isfinite(effect);
+  }
+
+  const CheckedNetwork& checked_;
+  RandomSource random_;
+  std::unique_ptr<Runner> reference_;
+  std::vector<NDArray> expected_;
+};
 
 absl::StatusOr<std::vector<NDArray>> OutputsOf(const CheckedNetwork& checked,
                                                const Network& network) {
@@ -174,8 +413,8 @@ absl::StatusOr<std::unique_ptr<Runner>> MakePlanted(
   if (!planted.spoiling.has_value()) return runner;
   of_value.observed = {planted.spoiling->value};
   NODEWISE_ASSIGN_OR_RETURN(auto asked, program.make(std::move(of_value)));
-  return MakeSpoiledRunner(std::move(runner), std::move(asked),
-                           *planted.spoiling);
+  return std::make_unique<SpoiledRunner>(std::move(runner), std::move(asked),
+                                         *planted.spoiling);
 }
 
 // Searches a network in which something may have been planted.
@@ -338,7 +577,7 @@ absl::StatusOr<Planted> Draw(const NetworkProgram& program,
   std::set<std::string> values;
   for (const auto& [name, tensor] : keeper.values()) values.insert(name);
   NODEWISE_ASSIGN_OR_RETURN(SpoiledResult spoiling,
-                            DrawSpoiling(checked, values, kLeastEffect, seed));
+                            SpoilingSearch(checked, seed).Run(values));
   Planted planted = Sound(checked);
   planted.operation = spoiling.operation;
   planted.change = spoiling.what;
@@ -370,71 +609,6 @@ void Judge(AdapterTrial* trial) {
     trial->outcome = Outcome::kRight;
   } else {
     trial->outcome = accused.empty() ? Outcome::kMissed : Outcome::kWrong;
-  }
-}
-
-std::string AccusedText(const AdapterTrial& trial) {
-  if (trial.outcome == AdapterTrial::Outcome::kFailed) return "did not run";
-  const std::string accused = ListOf(trial.accused, 3);
-  if (trial.precision.empty()) return accused.empty() ? "none" : accused;
-  return fmt::format("{}; computes in {}", accused.empty() ? "none" : accused,
-                     trial.precision);
-}
-
-// Members that say nothing of this trial are left out.
-void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
-  json->BeginObject();
-  json->Add("network", trial.network);
-  if (!trial.operation.empty()) {
-    json->Add("operation", trial.operation);
-    json->Add("change", trial.change);
-  }
-  json->Add("outcome", NameOf(trial.outcome));
-  json->Add("accused", trial.accused);
-  if (!trial.carried_into.empty()) {
-    json->Add("carried_into", trial.carried_into);
-  }
-  if (!trial.judged_with.empty()) json->Add("judged_with", trial.judged_with);
-  if (!trial.precision.empty()) json->Add("precision", trial.precision);
-  if (!trial.why.empty()) json->Add("reason", trial.why);
-  json->EndObject();
-}
-
-// How many trials had something planted, or not, and came out right.
-size_t CountRight(const AdapterCheck& check, bool has_fault) {
-  return static_cast<size_t>(
-      std::ranges::count_if(check.trials, [&](const AdapterTrial& each) {
-        return each.operation.empty() != has_fault &&
-               each.outcome == AdapterTrial::Outcome::kRight;
-      }));
-}
-
-// "network: operation: change"
-std::string PlaceText(const AdapterTrial& trial) {
-  return fmt::format("{}: {}: {}", trial.network, Printable(trial.operation),
-                     Printable(trial.change));
-}
-
-void AddDropped(const AdapterCheck& check, Report* report) {
-  report->json.BeginArray("dropped");
-  for (const AdapterTrial& trial : check.dropped) {
-    report->text += fmt::format(
-        "{}: not counted: the runtime makes the same with this change as "
-        "without "
-        "it\n",
-        PlaceText(trial));
-    AddTrial(trial, &report->json);
-  }
-  report->json.EndArray();
-}
-
-void ShowCarried(const AdapterCheck& check, ReportText* text) {
-  for (const AdapterTrial& trial : check.trials) {
-    if (trial.carried_into.empty()) continue;
-    *text += fmt::format(
-        "{}: the runtime carries this change into {}, of which it makes "
-        "something else than without the change\n",
-        PlaceText(trial), ListOf(trial.carried_into, 3));
   }
 }
 
@@ -517,49 +691,6 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
     add(std::move(trial));
   }
   return check;
-}
-
-Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
-  Report report;
-  if (!check.IsTrusted()) report.status = Report::Status::kDiffers;
-  const auto changed =
-      check.trials.size() - static_cast<size_t>(std::ranges::count(
-                                check.trials, "", &AdapterTrial::operation));
-  const size_t sound = check.trials.size() - changed;
-  const std::string said = fmt::format(
-      "{}: {} of {} sound networks accuse no operation, and {} of {} {} "
-      "operations are named and no other{}.",
-      check.runtime.empty() ? "the runtime" : Printable(check.runtime),
-      CountRight(check, false), sound, CountRight(check, true), changed,
-      options.spoils ? "spoiled" : "changed",
-      options.spoils ? "; whether the runtime has the model that it is judged "
-                       "by was not tried with a change of it"
-                     : "");
-  report.text += said + "\n\n";
-  report.json.Add("said", said);
-  report.json.Add("runtime", check.runtime);
-  report.json.Add("seed", options.seed);
-  TextTable table;
-  table.AddRow({"Network", "Changed", "Accused", ""});
-  report.json.BeginArray("trials");
-  for (const AdapterTrial& trial : check.trials) {
-    table.AddRow({trial.network,
-                  trial.operation.empty()
-                      ? "nothing"
-                      : fmt::format("{}: {}", Printable(trial.operation),
-                                    Printable(trial.change)),
-                  AccusedText(trial), std::string(NameOf(trial.outcome))});
-    AddTrial(trial, &report.json);
-  }
-  report.json.EndArray();
-  report.text.Add(table, 0, 0);
-  AddDropped(check, &report);
-  ShowCarried(check, &report.text);
-  for (const AdapterTrial& trial : check.trials) {
-    if (trial.why.empty()) continue;
-    report.text += fmt::format("{}: {}\n", trial.network, Printable(trial.why));
-  }
-  return report;
 }
 
 }  // namespace nodewise
