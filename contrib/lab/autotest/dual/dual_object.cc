@@ -3,19 +3,58 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <random>
+#include <set>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "contrib/lab/autotest/draw/shrink_case.h"
-#include "contrib/lab/autotest/dual/dual_case.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "nodewise/autotest/case_verdict.h"
+#include "nodewise/autotest/operator_space.h"
+#include "nodewise/gradient/gradient.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/ndarray/elements.h"
+#include "nodewise/op/evaluate.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
+
+struct DualObject::State {
+  enum class Kind { kRuntimes, kOperator, kTensor, kPlain };
+  Kind kind = Kind::kPlain;
+  std::string name;
+  DualCase* owner = nullptr;
+  GeneratedValue reference = {};
+  GeneratedValue tested = {};
+  // kOperator: what it is, and what is bound to it.
+  const OperatorDef* def = nullptr;
+  std::vector<DualInput> first_inputs = {};
+  std::vector<DualInput> parameters = {};
+  std::vector<DualAttribute> attributes = {};
+  // kTensor: its value in the network of the case, and its siblings.
+  ValueId value = kNoValue;
+  std::vector<DualObject> outputs = {};
+};
+
 namespace {
+
+template <typename... Args>
+absl::Status InvalidProgram(fmt::format_string<Args...> text, Args&&... args) {
+  return absl::InvalidArgumentError(
+      fmt::format(text, std::forward<Args>(args)...));
+}
 
 // A page of numbers. A program with a larger tensor can still be drawn again.
 constexpr size_t kMostWritten = 256;
@@ -110,6 +149,523 @@ std::string CppText(const GeneratedValue& value) {
   return fmt::format("tuple({{{}}})", fmt::join(texts, ", "));
 }
 
+// Draws the attributes of a call and gives them the types that the operator's
+// own have; `text` gets them as C++. Fails with kInvalidArgument, naming the
+// attribute.
+absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
+    const OperatorDef& def, const std::vector<DualAttribute>& attributes,
+    CaseDraw& draw, std::string* text) {
+  std::vector<NamedAttr> drawn;
+  std::vector<std::string> texts;
+  for (const DualAttribute& attribute : attributes) {
+    NODEWISE_ASSIGN_OR_RETURN(const AttrField* const field,
+                              FieldOf(def, attribute.name));
+    const AttributeKind kind(def, *field);
+    attribute.value.to(kind.annotation());
+    NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value,
+                              attribute.value.value(draw));
+    if (value.is_nothing()) continue;
+    NODEWISE_ASSIGN_OR_RETURN(AttrValue converted, kind.Convert(value));
+    drawn.push_back({attribute.name, std::move(converted)});
+    texts.push_back(
+        fmt::format("{{\"{}\", {}}}", attribute.name, CppText(value)));
+  }
+  if (!texts.empty()) *text = fmt::format("{{{}}}", fmt::join(texts, ", "));
+  return drawn;
+}
+
+// Returns a tensor as C++ that makes it again, as far as it is small.
+std::string TensorText(const NDArray& tensor) {
+  const std::string type = ToString(TensorType::Of(*tensor));
+  size_t count = 1;
+  for (const int64_t side : tensor.shape()) count *= static_cast<size_t>(side);
+  std::vector<double> numbers(count);
+  if (count > kMostWritten ||
+      !DecodeToDoubles(tensor.dtype(), tensor.data(), count, numbers.data())) {
+    return fmt::format("Tensor(\"{}\") /* {} elements, as drawn */", type,
+                       count);
+  }
+  std::vector<std::string> texts;
+  for (const double x : numbers) {
+    texts.push_back(std::isnan(x)   ? "NAN"
+                    : std::isinf(x) ? (x < 0 ? "-INFINITY" : "INFINITY")
+                                    : fmt::format("{}", x));
+  }
+  return fmt::format("Tensor(\"{}\", {{{}}})", type, fmt::join(texts, ", "));
+}
+
+using DualKind = DualObject::State::Kind;
+
+GeneratedValue ShapeAsTuple(const GeneratedValue& tensor) {
+  GeneratedTuple sides;
+  for (const int64_t side : tensor.As<NDArray>()->shape()) {
+    sides.push_back({side});
+  }
+  return {std::move(sides)};
+}
+
+// A copy that the tested side may do with what it likes.
+absl::StatusOr<std::vector<NDArray>> CopiesOf(
+    const std::vector<NDArray>& tensors) {
+  std::vector<NDArray> copies;
+  for (const NDArray& tensor : tensors) {
+    NODEWISE_ASSIGN_OR_RETURN(copies.emplace_back(), tensor.CopyToHost());
+  }
+  return copies;
+}
+
+}  // namespace
+
+// Wraps the two runtimes, under the name of the reference's.
+DualObject GetDualObject(const std::string& name, DualCase* owner) {
+  DualObject::State state{DualKind::kRuntimes, name, owner};
+  return DualObject(
+      std::make_shared<const DualObject::State>(std::move(state)));
+}
+
+// One case of a program: what has been drawn and called so far, on both sides.
+class DualCase {
+ public:
+  DualCase(const OpSet& ops, Candidate& tested, const DualOptions& options,
+           Choices* choices)
+      : ops_(ops),
+        tested_(tested),
+        options_(options),
+        draw_(choices),
+        network_("program") {
+    status_ = network_.SetOpset("", options.opset);
+  }
+
+  // Runs the program. Errors of the program, the reference or the tested side.
+  absl::Status Run(const std::function<void(DualObject& onnx)>& program) {
+    DualObject onnx = GetDualObject("onnx", this);
+    program(onnx);
+    if (status_.ok() && draw_.choices()->is_exhausted()) {
+      status_ = absl::ResourceExhaustedError(fmt::format(
+          "the program makes more than {} choices", Choices::kMost));
+    }
+    return status_;
+  }
+
+  // Compares all that was recorded, in each way to run. OK if it agrees.
+  absl::Status Compare() {
+    NODEWISE_RETURN_IF_ERROR(status_);
+    NODEWISE_RETURN_IF_ERROR(CheckModules());
+    if (Wants(DualExecution::kEager)) {
+      for (const DoneCall& call : calls_) {
+        NODEWISE_RETURN_IF_ERROR(JudgeOn(*call.alone, call.inputs, call.outputs,
+                                         "called by itself"));
+      }
+    }
+    for (const DualExecution execution :
+         {DualExecution::kGraph, DualExecution::kConcurrent}) {
+      if (!Wants(execution)) continue;
+      NODEWISE_RETURN_IF_ERROR(CompareGraph(execution));
+    }
+    return options_.with_gradients ? CompareGradients() : absl::OkStatus();
+  }
+
+  bool is_refused() const { return is_refused_; }  // By the reference.
+  // The program with drawn values, as C++.
+  const std::string& text() const { return text_; }
+
+  // --- For DualObject.
+  // Sides of a tensor may differ between the two, which is told when the call
+  // that made it is compared; until then each side goes on with its own.
+  DualObject Attribute(const DualObject::State& of,
+                       std::string_view attribute) {
+    if (!status_.ok()) return Fail(status_);
+    const std::string name(attribute);
+    if (of.kind == DualKind::kTensor && name == "shape") {
+      return Made({DualKind::kPlain, of.name + ".shape", this,
+                   ShapeAsTuple(of.reference), ShapeAsTuple(of.tested)});
+    }
+    if (of.kind == DualKind::kTensor && name == "dtype") {
+      return Made({DualKind::kPlain, of.name + ".dtype", this,
+                   GeneratedValue{of.reference.As<NDArray>()->dtype()},
+                   GeneratedValue{of.tested.As<NDArray>()->dtype()}});
+    }
+    if (of.kind != DualKind::kTensor && of.kind != DualKind::kRuntimes) {
+      return Fail(InvalidProgram("{} has no attribute {}", of.name, name));
+    }
+    const OperatorDef* const def = ops_.Find("", name, options_.opset);
+    if (def == nullptr) {
+      return Fail(absl::InvalidArgumentError(
+          fmt::format("{}: there is no operator {} in opset {}{}", of.name,
+                      name, options_.opset, DidYouMean(name, ops_.Names()))));
+    }
+    DualObject::State state{DualKind::kOperator, name, this};
+    state.def = def;
+    if (of.kind == DualKind::kTensor) {
+      // A method: the tensor is the first input.
+      for (const DualObject& tensor : dual_objects_to_test_) {
+        if (tensor.state_.get() == &of) state.first_inputs = {tensor};
+      }
+    }
+    return Made(std::move(state));
+  }
+
+  DualObject Bind(const DualObject::State& of,
+                  std::vector<DualAttribute> attributes,
+                  std::vector<DualInput> parameters) {
+    if (!status_.ok()) return Fail(status_);
+    if (of.kind != DualKind::kOperator) {
+      return Fail(InvalidProgram(
+          "{} is not an operator, and cannot become a module", of.name));
+    }
+    NoteUse(of);
+    DualObject::State state = of;
+    state.attributes = std::move(attributes);
+    state.parameters = std::move(parameters);
+    DualObject module = Made(std::move(state));
+    dual_modules_to_test_.push_back(module);
+    return module;
+  }
+
+  DualObject Call(const DualObject::State& of, std::vector<DualInput> inputs,
+                  std::vector<DualAttribute> attributes, size_t num_outputs) {
+    if (!status_.ok()) return Fail(status_);
+    NoteUse(of);
+    auto made =
+        TryCall(of, std::move(inputs), std::move(attributes), num_outputs);
+    return made.ok() ? *std::move(made) : Fail(made.status());
+  }
+
+ private:
+  // What has been called, to be run again as it was called.
+  struct DoneCall {
+    OperationId operation = kNoOperation;
+    std::shared_ptr<const Network> alone;  // As a network of its own.
+    std::vector<NDArray> inputs;           // What the tested side read.
+    CandidateOutputs outputs = std::vector<NDArray>();
+  };
+
+  // A call is drawn, written down, added to the network of the case, evaluated
+  // by the reference and run by the tested side, in this order: what the
+  // reference refuses is no fault of the program, and the case is drawn again
+  // then.
+  absl::StatusOr<DualObject> TryCall(const DualObject::State& of,
+                                     std::vector<DualInput> inputs,
+                                     std::vector<DualAttribute> attributes,
+                                     size_t num_outputs) {
+    if (of.kind != DualKind::kOperator) {
+      return InvalidProgram("{} cannot be called: it is not an operator",
+                            of.name);
+    }
+    inputs.insert(inputs.begin(), of.first_inputs.begin(),
+                  of.first_inputs.end());
+    inputs.insert(inputs.end(), of.parameters.begin(), of.parameters.end());
+    attributes.insert(attributes.begin(), of.attributes.begin(),
+                      of.attributes.end());
+    std::string attribute_text;
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto drawn,
+        DrawAttributes(*of.def, attributes, draw_, &attribute_text));
+    NODEWISE_ASSIGN_OR_RETURN(const auto read, InputsOf(inputs));
+    const std::string name = fmt::format("y{}", calls_.size());
+    NewOperation operation;
+    auto attrs = MakeAttrs(*of.def, drawn);
+    is_refused_ = !attrs.ok();
+    NODEWISE_ASSIGN_OR_RETURN(operation.attrs, std::move(attrs));
+    std::vector<std::string> texts;
+    Tensors tensors;
+    for (const DualObject& input : read) {
+      operation.inputs.push_back(input.state_->value);
+      // Nothing is called that, and has no tensor.
+      texts.push_back(input.name());
+      const auto* const tensor = input.reference().As<NDArray>();
+      tensors.push_back(tensor == nullptr ? NDArray() : *tensor);
+    }
+    for (size_t i = 0; i < num_outputs; ++i) {
+      operation.outputs.push_back(i == 0 ? name
+                                         : fmt::format("{}_{}", name, i));
+    }
+    text_ += fmt::format(
+        "const DualObject {} = onnx[\"{}\"].Call({{{}}}, {}, {});\n", name,
+        std::string(of.def->name), fmt::join(texts, ", "),
+        attribute_text.empty() ? "{}" : attribute_text, num_outputs);
+    const auto id = network_.AddOperation(std::move(operation));
+    is_refused_ = !id.ok();
+    NODEWISE_RETURN_IF_ERROR(id.status());
+    const absl::InlinedVector<bool, 4> wanted(num_outputs, true);
+    auto expected =
+        Evaluate(network_.operation(*id).attrs, std::move(tensors), wanted);
+    is_refused_ = !expected.ok();
+    NODEWISE_RETURN_IF_ERROR(expected.status());
+    NODEWISE_ASSIGN_OR_RETURN(DoneCall call, RunTested(*id, read));
+    std::vector<DualObject> outputs;
+    for (size_t i = 0; i < num_outputs; ++i) {
+      const ValueId value = network_.operation(*id).outputs[i];
+      DualObject::State state{DualKind::kTensor, network_.value(value).name,
+                              this};
+      state.reference = {expected->outputs[i]};
+      state.tested = {call.outputs.ok() && i < call.outputs->size()
+                          ? (*call.outputs)[i]
+                          : expected->outputs[i]};
+      state.value = value;
+      outputs.push_back(Made(std::move(state)));
+      dual_objects_to_test_.push_back(outputs.back());
+    }
+    calls_.push_back(std::move(call));
+    // The first output knows the others, as they were before it did.
+    DualObject::State first = *outputs[0].state_;
+    first.outputs = outputs;
+    DualObject& known =
+        dual_objects_to_test_[dual_objects_to_test_.size() - num_outputs];
+    known = Made(std::move(first));
+    return known;
+  }
+
+  absl::StatusOr<std::vector<DualObject>> InputsOf(
+      const std::vector<DualInput>& inputs) {
+    std::vector<DualObject> read;
+    for (const DualInput& input : inputs) {
+      if (const auto* const object = std::get_if<DualObject>(&input)) {
+        if (object->state_->kind != DualKind::kTensor) {
+          return InvalidProgram("{} is not a tensor, and cannot be an input",
+                                object->name());
+        }
+        read.push_back(*object);
+        continue;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(auto leaf, Leaf(std::get<generator>(input)));
+      read.push_back(std::move(leaf));
+    }
+    return read;
+  }
+
+  // A generator that is nothing leaves an argument out. It is not kept among
+  // the leaves: its value is the same in this case, and it has no tensor.
+  absl::StatusOr<DualObject> Leaf(const generator& from) {
+    for (const auto& [known, object] : leaves_) {
+      if (known.node() == from.node()) return object;
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value, from.value(draw_));
+    if (value.is_nothing()) return Made({DualKind::kTensor, "nothing()"});
+    const auto* const tensor = value.As<NDArray>();
+    if (tensor == nullptr) {
+      return InvalidProgram("found {} as an input, expected a tensor",
+                            ToString(value));
+    }
+    const std::string name = fmt::format("x{}", inputs_.size());
+    DualObject::State state{DualKind::kTensor, name, this, value, value};
+    NODEWISE_ASSIGN_OR_RETURN(
+        state.value, network_.AddInput(name, TensorType::Of(**tensor)));
+    inputs_.push_back(*tensor);
+    text_ +=
+        fmt::format("const generator {} = {};\n", name, TensorText(*tensor));
+    DualObject leaf = Made(std::move(state));
+    leaves_.emplace_back(from, leaf);
+    dual_objects_to_test_.push_back(leaf);
+    return leaf;
+  }
+
+  // Runs a call as a network of its own, on what the calls before gave on the
+  // tested side: so an error is passed on as it would be in a real run, and
+  // judged where it arose, since the reference is asked about the same inputs
+  // later. A tensor that is read twice is one input.
+  absl::StatusOr<DoneCall> RunTested(OperationId id,
+                                     const std::vector<DualObject>& inputs) {
+    DoneCall call;
+    call.operation = id;
+    if (!Wants(DualExecution::kEager)) {
+      call.outputs = absl::UnimplementedError("not run call by call");
+      return call;
+    }
+    Network alone("call");
+    NODEWISE_RETURN_IF_ERROR(alone.SetOpset("", options_.opset));
+    const Operation& operation = network_.operation(id);
+    NewOperation copy{operation.attrs, {}, operation.name};
+    std::vector<std::pair<ValueId, ValueId>> known;
+    for (const DualObject& input : inputs) {
+      const ValueId value = input.state_->value;
+      const auto same = std::ranges::find_if(
+          known, [&](const auto& pair) { return pair.first == value; });
+      if (value == kNoValue || same != known.end()) {
+        copy.inputs.push_back(value == kNoValue ? kNoValue : same->second);
+        continue;
+      }
+      const NDArray& tensor = *input.tested().As<NDArray>();
+      NODEWISE_ASSIGN_OR_RETURN(
+          const ValueId added,
+          alone.AddInput(input.name(), TensorType::Of(*tensor)));
+      known.emplace_back(value, added);
+      copy.inputs.push_back(added);
+      call.inputs.push_back(tensor);
+    }
+    for (const ValueId output : operation.outputs) {
+      copy.outputs.push_back(network_.value(output).name);
+    }
+    NODEWISE_ASSIGN_OR_RETURN(const OperationId added,
+                              alone.AddOperation(std::move(copy)));
+    NODEWISE_RETURN_IF_ERROR(alone.SetOutputs(alone.operation(added).outputs));
+    call.alone = std::make_shared<const Network>(std::move(alone));
+    NODEWISE_ASSIGN_OR_RETURN(const auto copies, CopiesOf(call.inputs));
+    call.outputs = RunOnce(tested_, *call.alone, copies);
+    for (size_t i = 0; i < copies.size(); ++i) {
+      if (HasEqualBytes(copies[i], call.inputs[i])) continue;
+      return absl::InternalError(fmt::format(
+          "{}: {} has written to input {}", operation.name, tested_.name(), i));
+    }
+    return call;
+  }
+
+  // A module that no call uses would be compared with nothing.
+  absl::Status CheckModules() const {
+    for (const DualObject& module : dual_modules_to_test_) {
+      if (used_modules_.contains(module.state_.get())) continue;
+      return InvalidProgram(
+          "module {} is never called, expected a call of it (what it is made "
+          "of "
+          "is "
+          "compared by its calls)",
+          module.name());
+    }
+    return absl::OkStatus();
+  }
+
+  // Makes all that comes out of calls the outputs of the network.
+  absl::Status SetAllOutputs() {
+    std::vector<ValueId> outputs;
+    for (const DualObject& tensor : dual_objects_to_test_) {
+      const ValueId value = tensor.state_->value;
+      if (network_.value(value).kind == NetworkValue::Kind::kOutput) {
+        outputs.push_back(value);
+      }
+    }
+    return network_.SetOutputs(std::move(outputs));
+  }
+
+  // Two threads run one network at once, each on the same tensors: what they
+  // share inside of the tested side shows as a difference, or as a crash.
+  absl::Status CompareGraph(DualExecution execution) {
+    NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
+    if (network_.outputs().empty()) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(const auto copies, CopiesOf(inputs_));
+    const std::vector<std::vector<NDArray>> sets = {copies};
+    const CandidateJob job{&network_, sets};
+    if (execution == DualExecution::kGraph) {
+      return JudgeOn(network_, inputs_, RunJobs(tested_, {&job, 1})[0].sets[0],
+                     "as one network");
+    }
+    CandidateOutputs other = std::vector<NDArray>();
+    const ThreadFloats floats;
+    std::thread thread([&] {
+      floats.Adopt();
+      other = RunJobs(tested_, {&job, 1})[0].sets[0];
+    });
+    const CandidateOutputs own = RunJobs(tested_, {&job, 1})[0].sets[0];
+    thread.join();
+    NODEWISE_RETURN_IF_ERROR(JudgeOn(network_, inputs_, own, "in two threads"));
+    return JudgeOn(network_, inputs_, other, "in two threads");
+  }
+
+  // Of all calls as one network, from everything that comes out to all inputs
+  // that are floats.
+  absl::Status CompareGradients() {
+    NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
+    const std::vector<size_t> wanted = FloatInputs(network_);
+    if (network_.outputs().empty() || wanted.empty()) return absl::OkStatus();
+    NODEWISE_ASSIGN_OR_RETURN(GradientNetwork gradient,
+                              GradientOf(network_, wanted));
+    const BackwardCase backward{network_, std::move(gradient.outputs),
+                                std::move(gradient.inputs)};
+    const Network& network = gradient.network;
+    NODEWISE_ASSIGN_OR_RETURN(
+        auto inputs,
+        WithCotangents(backward, network, inputs_, draw_.choices()));
+    return JudgeOn(network, inputs,
+                   RunOnce(tested_, network, inputs, &backward),
+                   "as a gradient", true);
+  }
+
+  // A tolerance of the program takes the place of the bounds of the reference,
+  // for numbers alone: an output of another shape or type is wrong with any
+  // tolerance.
+  absl::Status JudgeOn(const Network& network,
+                       const std::vector<NDArray>& inputs,
+                       const CandidateOutputs& made, std::string_view how,
+                       bool is_gradient = false) const {
+    const CaseReference reference(network, is_gradient);
+    const CandidateOutputs expected = reference.Run(inputs);
+    NODEWISE_RETURN_IF_ERROR(expected.status());
+    const CaseVerdict verdict =
+        reference.Judge({inputs, false}, expected, made);
+    const bool has_tolerance = options_.tolerance.has_value();
+    if (verdict.outcome == CaseOutcome::kCandidateRefuses) {
+      return {made.status().code(),
+              fmt::format("{} ({}): {}", tested_.name(), std::string(how),
+                          MessageOf(made.status()))};
+    }
+    bool is_wrong = IsFinding(verdict.outcome);
+    CaseOutcome outcome = verdict.outcome;
+    std::string reason = verdict.reason;
+    if (has_tolerance && verdict.outcome <= CaseOutcome::kMismatch) {
+      is_wrong = false;
+      for (size_t i = 0; i < expected->size(); ++i) {
+        NODEWISE_ASSIGN_OR_RETURN(
+            const Metrics metrics,
+            MeasureDifference(*(*expected)[i], *(*made)[i],
+                              *options_.tolerance));
+        if (metrics.outside == 0) continue;
+        is_wrong = true;
+        outcome = CaseOutcome::kMismatch;
+        reason = CountOf(metrics.outside, "element") + " beyond the tolerance";
+      }
+    }
+    if (!is_wrong) return absl::OkStatus();
+    const ValueId output =
+        network
+            .outputs()[std::min(verdict.output, network.outputs().size() - 1)];
+    return absl::InternalError(fmt::format(
+        "{} of {} ({}): {}: {}", network.value(output).name, tested_.name(),
+        std::string(how), std::string(NameOf(outcome)), reason));
+  }
+
+  bool Wants(DualExecution execution) const {
+    return std::ranges::count(options_.executions, execution) > 0;
+  }
+
+  // An operator that is called directly is not a module, and is not kept.
+  void NoteUse(const DualObject::State& of) {
+    for (const DualObject& module : dual_modules_to_test_) {
+      if (module.state_.get() == &of) used_modules_.insert(&of);
+    }
+  }
+
+  // The program goes on after an error, with objects of nothing: it is a
+  // function of the test, which could not be left otherwise without
+  // exceptions.
+  DualObject Fail(const absl::Status& status) {
+    status_.Update(status);
+    return Made({DualKind::kPlain, "nothing"});
+  }
+
+  DualObject Made(DualObject::State state) {
+    state.owner = this;
+    return DualObject(
+        std::make_shared<const DualObject::State>(std::move(state)));
+  }
+
+  const OpSet& ops_;
+  Candidate& tested_;
+  const DualOptions& options_;
+  CaseDraw draw_;
+  absl::Status status_;
+  bool is_refused_ = false;
+  Network network_;
+  std::vector<NDArray> inputs_;
+  // By generator, so that one that is used twice is one tensor.
+  std::vector<std::pair<generator, DualObject>> leaves_;
+  std::vector<DoneCall> calls_;
+  std::vector<DualObject> dual_objects_to_test_;  // Tensors.
+  std::vector<DualObject> dual_modules_to_test_;
+  std::set<const DualObject::State*> used_modules_;  // Called, or bound again.
+  std::string text_;
+};
+
+namespace {
+
 using Program = std::function<void(DualObject& onnx)>;
 
 // A seed of the environment repeats a failure without a change of the test.
@@ -144,10 +700,10 @@ Tried Try(const OpSet& ops, Candidate& tested, const Program& program,
 
 bool Differs(const Tried& tried) { return absl::IsInternal(tried.status); }
 
-// Returns the simplest case that differs, too. Each simpler sequence of choices
-// runs the whole program again; after a success the search begins anew, with
-// what that run has chosen. That has to be simpler itself, since choices that
-// were changed may be asked for in another order.
+// Returns the simplest case that differs, too. Each simpler sequence of
+// choices runs the whole program again; after a success the search begins
+// anew, with what that run has chosen. That has to be simpler itself, since
+// choices that were changed may be asked for in another order.
 Tried Simplest(const OpSet& ops, Candidate& tested, const Program& program,
                const DualOptions& options, Tried best) {
   size_t tries = 0;
@@ -172,47 +728,6 @@ Tried Simplest(const OpSet& ops, Candidate& tested, const Program& program,
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
-    const OperatorDef& def, const std::vector<DualAttribute>& attributes,
-    CaseDraw& draw, std::string* text) {
-  std::vector<NamedAttr> drawn;
-  std::vector<std::string> texts;
-  for (const DualAttribute& attribute : attributes) {
-    NODEWISE_ASSIGN_OR_RETURN(const AttrField* const field,
-                              FieldOf(def, attribute.name));
-    const AttributeKind kind(def, *field);
-    attribute.value.to(kind.annotation());
-    NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value,
-                              attribute.value.value(draw));
-    if (value.is_nothing()) continue;
-    NODEWISE_ASSIGN_OR_RETURN(AttrValue converted, kind.Convert(value));
-    drawn.push_back({attribute.name, std::move(converted)});
-    texts.push_back(
-        fmt::format("{{\"{}\", {}}}", attribute.name, CppText(value)));
-  }
-  if (!texts.empty()) *text = fmt::format("{{{}}}", fmt::join(texts, ", "));
-  return drawn;
-}
-
-std::string TensorText(const NDArray& tensor) {
-  const std::string type = ToString(TensorType::Of(*tensor));
-  size_t count = 1;
-  for (const int64_t side : tensor.shape()) count *= static_cast<size_t>(side);
-  std::vector<double> numbers(count);
-  if (count > kMostWritten ||
-      !DecodeToDoubles(tensor.dtype(), tensor.data(), count, numbers.data())) {
-    return fmt::format("Tensor(\"{}\") /* {} elements, as drawn */", type,
-                       count);
-  }
-  std::vector<std::string> texts;
-  for (const double x : numbers) {
-    texts.push_back(std::isnan(x)   ? "NAN"
-                    : std::isinf(x) ? (x < 0 ? "-INFINITY" : "INFINITY")
-                                    : fmt::format("{}", x));
-  }
-  return fmt::format("Tensor(\"{}\", {{{}}})", type, fmt::join(texts, ", "));
-}
 
 const std::string& DualObject::name() const { return state_->name; }
 const GeneratedValue& DualObject::reference() const {
