@@ -18,6 +18,8 @@ std::string Counted(uint64_t count) {
 }
 
 // A program that cannot even be started has no fault either.
+// So a run that compared nothing must not end as one that found nothing: the
+// first reason that is known is told.
 absl::Status CheckCompared(const AutotestResult& result,
                            const std::string& candidate,
                            const AutotestOptions& options) {
@@ -172,6 +174,8 @@ void AddDropped(const AdapterCheck& check, Report* report) {
   report->json.EndArray();
 }
 
+// A runtime that keeps two constants in one place is not to blame for the
+// second, and neither is the search.
 void ShowCarried(const AdapterCheck& check, ReportText* text) {
   for (const AdapterTrial& trial : check.trials) {
     if (trial.carried_into.empty()) continue;
@@ -208,6 +212,8 @@ Report ReportOf(const AutotestResult& result, const std::string& candidate,
   return report;
 }
 
+// A candidate that refuses the case has not shown that it is right, so that is
+// an error, though not a difference.
 Report ReportOfCase(const AutotestFinding& finding,
                     const std::string& candidate) {
   Report report;
@@ -226,6 +232,8 @@ Report ReportOfCase(const AutotestFinding& finding,
   return report;
 }
 
+// What is said first is the whole result in one sentence, as the document has
+// it, too; the table below shows what it rests on.
 Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
   Report report;
   if (!check.IsTrusted()) report.status = Report::Status::kDiffers;

@@ -24,6 +24,7 @@ struct Turn {
   bool is_backward = false;
 };
 
+// An operator and its gradient come one behind the other.
 std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
                           AutotestWith with) {
   std::vector<Turn> turns;
@@ -36,6 +37,7 @@ std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
   return turns;
 }
 
+// A source without anything to draw is never asked for a name or a case.
 class FunctionSource : public CaseSource {
  public:
   FunctionSource(
@@ -198,6 +200,7 @@ class AutotestRun {
     }
   }
 
+  // Counts what has come of each set, and follows the first finding.
   void Take(PreparedCase* prepared, CandidateAnswer answer) {
     OperatorCount& count = result_.operators[prepared->name];
     bool has_found = false;
@@ -364,6 +367,7 @@ AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
   return AutotestRun(source, candidate, options).Run();
 }
 
+// All operators of one kind in turns, so that a short run has seen each.
 AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
                            Candidate& candidate,
                            const AutotestOptions& options) {
@@ -376,6 +380,8 @@ absl::StatusOr<OperatorCase> DrawNumber(
   return DrawNumber(*OperatorSource(rows), seed, number, choices, refused);
 }
 
+// Each attempt has a stream of its own: what the first has used up does not
+// matter to the second.
 absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source, uint64_t seed,
                                         uint64_t number,
                                         std::vector<uint64_t>* choices,

@@ -99,7 +99,7 @@ class OtherZeros : public Evaluator {
   const OperationId of_;
 };
 
-bool AreSame(double x, double y) {
+bool IsSameNumber(double x, double y) {
   return x == y || (std::isnan(x) && std::isnan(y));
 }
 
@@ -107,7 +107,7 @@ bool AreSame(double x, double y) {
 bool DiffersBySomeNumber(const NDArray& a, const NDArray& b) {
   if (!(TensorType::Of(*a) == TensorType::Of(*b))) return true;
   if (!IsFloat(a.dtype())) return !HasEqualBytes(a, b);
-  return !std::ranges::equal(ToDoubles(a), ToDoubles(b), &AreSame);
+  return !std::ranges::equal(ToDoubles(a), ToDoubles(b), &IsSameNumber);
 }
 
 // Returns whether an output follows from the sign of a zero on the way: 1 / 0
@@ -134,7 +134,8 @@ bool OverflowsSomewhere(const NDArray& expected, const NDArray& actual,
   const std::vector<double> x = ToDoubles(expected);
   std::vector<double> y = ToDoubles(actual);
   for (size_t i = 0; i < x.size(); ++i) {
-    if (AreSame(x[i], y[i]) || (std::isfinite(x[i]) && std::isfinite(y[i]))) {
+    if (IsSameNumber(x[i], y[i]) ||
+        (std::isfinite(x[i]) && std::isfinite(y[i]))) {
       continue;
     }
     if (i >= bounds->proved.size() || !std::isnan(bounds->proved[i])) {

@@ -35,6 +35,8 @@
 namespace nodewise {
 namespace {
 
+using Names = std::vector<std::string>;
+
 // What a change must make of an output to be worth looking for: more than
 // computing in bfloat16 does.
 constexpr double kLeastEffect = 0.05;
@@ -125,9 +127,7 @@ class SpoiledRunner : public Runner {
 
   const std::string& name() const override { return runner_->name(); }
   const InputList& inputs() const override { return runner_->inputs(); }
-  const std::vector<std::string>& outputs() const override {
-    return runner_->outputs();
-  }
+  const Names& outputs() const override { return runner_->outputs(); }
   bool Can(Capability capability) const override {
     return runner_->Can(capability);
   }
@@ -399,8 +399,7 @@ Planted Sound(const CheckedNetwork& checked) { return {checked.network}; }
 // asked for the value that has to be spoiled.
 absl::StatusOr<std::unique_ptr<Runner>> MakePlanted(
     const NetworkProgram& program, const CheckedNetwork& checked,
-    const Planted& planted, const std::vector<std::string>& observed,
-    bool ends_at_each = false) {
+    const Planted& planted, const Names& observed, bool ends_at_each = false) {
   ProgramRequest request{planted.network};
   // A changed network is another one than the file.
   if (planted.network == checked.network) {
@@ -425,11 +424,11 @@ AdapterTrial Searched(const NetworkProgram& program,
                       std::string* runtime) {
   NetworkLocateRequest request{
       *checked.network, operators,
-      [&](const std::vector<std::string>& observed) {
+      [&](const Names& observed) {
         return MakePlanted(program, checked, planted, observed);
       },
       ObservableValues(*checked.network), checked.inputs};
-  request.by_parts = [&](const std::vector<std::string>& observed) {
+  request.by_parts = [&](const Names& observed) {
     return MakePlanted(program, checked, planted, observed, true);
   };
   LocateOptions locate;
@@ -461,10 +460,11 @@ AdapterTrial Searched(const NetworkProgram& program,
   return trial;
 }
 
-absl::StatusOr<std::vector<NamedTensor>> RunBy(
-    const NetworkProgram& program, const CheckedNetwork& checked,
-    const Planted& planted, const std::vector<std::string>& observed = {},
-    TensorSink* sink = nullptr) {
+absl::StatusOr<std::vector<NamedTensor>> RunBy(const NetworkProgram& program,
+                                               const CheckedNetwork& checked,
+                                               const Planted& planted,
+                                               const Names& observed = {},
+                                               TensorSink* sink = nullptr) {
   RunOptions run;
   run.sink = sink;
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
@@ -516,14 +516,12 @@ std::set<std::string> WithWhatFollows(const Network& network,
 // converter may keep in one place what the model says in two, the scale of
 // QuantizeLinear and DequantizeLinear for example. These are wrong, too, and
 // the values say so, not the search that is tried.
-std::vector<std::string> CarriedInto(const NetworkProgram& program,
-                                     const CheckedNetwork& checked,
-                                     const Planted& changed,
-                                     const std::vector<std::string>& accused) {
+Names CarriedInto(const NetworkProgram& program, const CheckedNetwork& checked,
+                  const Planted& changed, const Names& accused) {
   const Network& network = *checked.network;
   const std::set<std::string> followers =
       WithWhatFollows(network, changed.operation);
-  std::vector<std::string> others;
+  Names others;
   for (const std::string& name : accused) {
     if (!followers.contains(name) && network.HasOperation(name)) {
       others.push_back(name);
@@ -539,7 +537,7 @@ std::vector<std::string> CarriedInto(const NetworkProgram& program,
       !RunBy(program, checked, changed, observed, &wrong).ok()) {
     return {};
   }
-  std::vector<std::string> carried;
+  Names carried;
   for (const std::string& name : others) {
     const Operation& operation =
         network.operation(*network.FindOperation(name));

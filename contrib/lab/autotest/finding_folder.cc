@@ -91,6 +91,8 @@ int main(int count, char** words) {
 }
 )";
 
+// The folder is built where it lies, and names the library beside the graph as
+// the runtime expects it.
 constexpr std::string_view kBuild =
     R"(cmake_minimum_required(VERSION 3.25)
 project(repro LANGUAGES C CXX)
@@ -318,6 +320,7 @@ std::string PageText(const AutotestFinding& finding,
 
 }  // namespace
 
+// Constants belong to the case as inputs do: a weight may be what is wrong.
 std::string DescribeTensors(const AutotestFinding& finding) {
   std::string text;
   const Network& network = *finding.made.network;
@@ -346,6 +349,7 @@ std::string DescribeTensors(const AutotestFinding& finding) {
   return text;
 }
 
+// The check is that of reproductions, which are written to new folders as well.
 absl::Status MakeFindingsFolder(const std::string& folder) {
   NODEWISE_RETURN_IF_ERROR(CheckReproFolder(folder));
   std::error_code error;
@@ -355,6 +359,8 @@ absl::Status MakeFindingsFolder(const std::string& folder) {
       fmt::format("{}: cannot be made: {}", folder, error.message()));
 }
 
+// A finding about C that cannot be written as C, a gradient say, is still shown
+// by its model.
 absl::Status WriteFindingFolder(const AutotestFinding& finding,
                                 const TestedCandidate& candidate,
                                 const std::string& folder) {

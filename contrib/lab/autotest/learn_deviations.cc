@@ -80,6 +80,8 @@ class Group {
     SetFault(FaultText(worst, cause));
   }
 
+  // A fault takes all rows with it: an approximation that was measured beside a
+  // fault may be a part of the fault.
   LearnedOperator Finish() && {
     if (learned_.fault.empty()) {
       for (auto& [key, row] : rows_) learned_.rows.push_back(std::move(row));
@@ -173,6 +175,8 @@ class DeviationLearner {
         candidate_(candidate),
         options_(options) {}
 
+  // Progress is told by batches: what a batch takes is not spread over its
+  // cases.
   absl::StatusOr<Learned> Run(std::string runtime) {
     const size_t all = rows_.size() * options_.configurations;
     std::vector<Lesson> batch;
@@ -193,6 +197,8 @@ class DeviationLearner {
   }
 
  private:
+  // Operators take turns, as in a test. A set that the reference refuses is
+  // left out, and so is a configuration that cannot be drawn.
   void Prepare(size_t number, std::vector<Lesson>* batch) {
     std::vector<uint64_t> choices;
     uint64_t refused = 0;
@@ -270,6 +276,7 @@ class DeviationLearner {
         .first->second;
   }
 
+  // Operators that were tried and have no group have been refused each time.
   Learned Finish(std::string runtime) {
     learned_.known.runtime = std::move(runtime);
     learned_.known.instructions = InstructionSet();
@@ -362,6 +369,7 @@ absl::StatusOr<std::string> RuntimeOf(ForeignTarget program) {
       name));
 }
 
+// Rows are shown as a table, faults one by one, since each is a text.
 Report ReportOf(const Learned& learned, const LearnOptions& options,
                 const std::string& file) {
   Report report;

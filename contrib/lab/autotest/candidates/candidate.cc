@@ -30,7 +30,7 @@ class Callable : public Candidate {
       : name_(std::move(name)), function_(std::move(function)) {}
 
   const std::string& name() const override { return name_; }
-  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+  void Run(CandidateJobs jobs, Take take) override {
     for (const CandidateJob& job : jobs) {
       CandidateAnswer answer;
       for (const std::vector<NDArray>& set : job.sets) {
@@ -52,7 +52,7 @@ class WithBackward : public OuterCandidate {
   WithBackward(std::unique_ptr<Candidate> inner, BackwardFunction backward)
       : OuterCandidate(std::move(inner)), backward_(std::move(backward)) {}
 
-  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+  void Run(CandidateJobs jobs, Take take) override {
     for (size_t i = 0; i < jobs.size(); ++i) {
       CandidateAnswer answer = RunBackward(jobs[i]);
       if (answer.sets.empty()) {
@@ -90,7 +90,7 @@ class LoweredNetworks : public Candidate {
   const std::string& name() const override { return name_; }
   // Nothing is gained by more, and memory of many has to be fetched again.
   size_t jobs_at_once() const override { return 1; }
-  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+  void Run(CandidateJobs jobs, Take take) override {
     // Cases are small: threads would wait for each other.
     const OneDnnThreads one(1);
     for (const CandidateJob& job : jobs) {
@@ -135,7 +135,7 @@ class EmittedNetworks : public Candidate {
   // A compiler takes as long to begin as for some tens of small functions.
   size_t jobs_at_once() const override { return 128; }
 
-  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+  void Run(CandidateJobs jobs, Take take) override {
     // Flags such as -ffast-math are about this library and not about the next
     // candidate.
     const KeepCandidateFloats kept;
@@ -144,6 +144,7 @@ class EmittedNetworks : public Candidate {
       lowered.push_back(LowerForC(*job.network));
     }
     const auto library = Compile(&lowered);
+    // A compiler that is not there fails for any half as well.
     const bool is_ours =
         !library.ok() && !absl::IsUnavailable(library.status());
     if (is_ours && jobs.size() > 1 && HasC(lowered)) {
@@ -173,7 +174,8 @@ class EmittedNetworks : public Candidate {
     return lowered;
   }
 
-  // Makes one library of all, and names its functions in the graphs.
+  // Makes one library of all, and names its functions in the graphs: each
+  // function of the file has a name of its own there.
   absl::StatusOr<Ref<Library>> Compile(
       std::vector<absl::StatusOr<Lowered>>* lowered) const {
     std::vector<Graph*> graphs;
@@ -222,7 +224,7 @@ class RewrittenNetworks : public OuterCandidate {
   RewrittenNetworks(std::unique_ptr<Candidate> inner, std::vector<Pass> passes)
       : OuterCandidate(std::move(inner)), passes_(std::move(passes)) {}
 
-  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+  void Run(CandidateJobs jobs, Take take) override {
     std::vector<absl::StatusOr<Network>> rewritten;
     std::vector<CandidateJob> left;
     rewritten.reserve(jobs.size());
@@ -239,6 +241,7 @@ class RewrittenNetworks : public OuterCandidate {
   }
 
  private:
+  // A pass that fails must not look like a candidate that refuses.
   absl::StatusOr<Network> Rewrite(Network network) const {
     const auto findings = RunPasses(passes_, {}, network);
     if (findings.ok()) return network;
@@ -302,8 +305,7 @@ CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status) {
   return {std::vector<CandidateOutputs>(job.sets.size(), status)};
 }
 
-std::vector<CandidateAnswer> RunJobs(Candidate& candidate,
-                                     absl::Span<const CandidateJob> jobs) {
+std::vector<CandidateAnswer> RunJobs(Candidate& candidate, CandidateJobs jobs) {
   std::vector<CandidateAnswer> answers;
   candidate.Run(jobs, [&](CandidateAnswer answer) {
     answers.push_back(std::move(answer));

@@ -229,6 +229,8 @@ std::vector<CandidateVariant> PlainVariantsOf(const CandidateOptions& options) {
 
 }  // namespace
 
+// Names of passes are checked before the candidate is made, which may start
+// programs.
 Made MakeAutotestCandidate(const CandidateOptions& options) {
   if (options.passes.empty()) return MakePlain(options);
   std::vector<Pass> passes;
@@ -244,6 +246,7 @@ Made MakeAutotestCandidate(const CandidateOptions& options) {
   return RewrittenCandidate(std::move(inner), std::move(passes));
 }
 
+// Passes come first: they are what the user has added to the candidate.
 std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options) {
   std::vector<CandidateVariant> variants;
   for (size_t i = 0; i < options.passes.size(); ++i) {

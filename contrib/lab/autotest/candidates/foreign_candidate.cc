@@ -59,8 +59,7 @@ std::optional<size_t> TaskNamed(std::string_view text, size_t count) {
 // far longer than a small network does, so every run that is saved counts.
 class ForeignBatch {
  public:
-  ForeignBatch(const ForeignProgram& program,
-               absl::Span<const CandidateJob> jobs)
+  ForeignBatch(const ForeignProgram& program, CandidateJobs jobs)
       : program_(program), jobs_(jobs) {
     for (const CandidateJob& job : jobs) {
       answers.push_back(AllFail(job, absl::UnknownError("not run")));
@@ -186,7 +185,7 @@ class ForeignBatch {
   }
 
   const ForeignProgram& program_;
-  const absl::Span<const CandidateJob> jobs_;
+  const CandidateJobs jobs_;
 };
 
 class ForeignNetworks : public Candidate {
@@ -198,7 +197,7 @@ class ForeignNetworks : public Candidate {
   // A program takes a second to begin, and milliseconds for a small network.
   size_t jobs_at_once() const override { return 64; }
 
-  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+  void Run(CandidateJobs jobs, Take take) override {
     const bool is_one = jobs.size() == 1 && jobs[0].sets.size() == 1;
     if (!is_one && !has_asked_) {
       program_.takes_cases = AsksForCases();
@@ -244,7 +243,7 @@ std::unique_ptr<Candidate> ForeignCandidate(std::string name,
 absl::StatusOr<Network> JoinNetworks(
     absl::Span<const Network* const> networks) {
   Network joined("cases");
-  std::vector<ValueId> outputs;
+  ValueIds outputs;
   for (size_t i = 0; i < networks.size(); ++i) {
     const Network& network = *networks[i];
     if (i == 0) {

@@ -124,7 +124,7 @@ class GuardedNetworks : public OuterCandidate {
     return std::max(inner().jobs_at_once(), Candidate::jobs_at_once());
   }
 
-  void Run(absl::Span<const CandidateJob> jobs, Take take) override {
+  void Run(CandidateJobs jobs, Take take) override {
     std::vector<CandidateAnswer> answers;
     for (const CandidateJob& job : jobs) {
       answers.push_back(AllFail(job, absl::UnknownError("not run")));
@@ -136,8 +136,7 @@ class GuardedNetworks : public OuterCandidate {
  private:
   // Runs the jobs in one child; where that dies, the job that it was at runs by
   // itself, set by set, and the rest in another child.
-  void RunAll(absl::Span<const CandidateJob> jobs,
-              std::vector<CandidateAnswer>* answers) {
+  void RunAll(CandidateJobs jobs, std::vector<CandidateAnswer>* answers) {
     size_t begin = 0;
     while (begin < jobs.size()) {
       size_t done = 0;
@@ -167,8 +166,8 @@ class GuardedNetworks : public OuterCandidate {
   // Counts in `done` how many jobs the child has answered. A crash is kAborted,
   // a child that has to be ended for its time kDeadlineExceeded: verdicts tell
   // these from what a candidate refuses, which travels as an answer.
-  absl::Status RunChild(absl::Span<const CandidateJob> jobs,
-                        CandidateAnswer* answers, size_t* done) {
+  absl::Status RunChild(CandidateJobs jobs, CandidateAnswer* answers,
+                        size_t* done) {
     const auto work = [&](PipeWriter& to) -> absl::Status {
       absl::Status status;
       inner().Run(jobs, [&](const CandidateAnswer& answer) {

@@ -207,9 +207,8 @@ int64_t ConfigurationDraw::Side(int64_t most, bool may_be_empty) {
   return std::min(side, std::max<int64_t>(most, 1));
 }
 
-std::vector<int64_t> ConfigurationDraw::Sides(int64_t least_rank,
-                                              int64_t most_rank,
-                                              bool may_be_empty) {
+IntList ConfigurationDraw::Sides(int64_t least_rank, int64_t most_rank,
+                                 bool may_be_empty) {
   const Choices::Group group(choices_);
   const auto rank = std::ssize(preferred_shape_);
   const bool is_empty = std::ranges::count(preferred_shape_, 0) > 0;
@@ -218,8 +217,7 @@ std::vector<int64_t> ConfigurationDraw::Sides(int64_t least_rank,
     return preferred_shape_;
   }
   // What is left of the most elements bounds each side in turn.
-  std::vector<int64_t> sides(
-      static_cast<size_t>(Between(least_rank, most_rank)));
+  IntList sides(static_cast<size_t>(Between(least_rank, most_rank)));
   int64_t room = kMostElements;
   for (int64_t& side : sides) {
     side = Side(room, may_be_empty);
@@ -228,10 +226,9 @@ std::vector<int64_t> ConfigurationDraw::Sides(int64_t least_rank,
   return sides;
 }
 
-std::vector<int64_t> ConfigurationDraw::PartOf(
-    const std::vector<int64_t>& shape) {
+IntList ConfigurationDraw::PartOf(const IntList& shape) {
   const Choices::Group group(choices_);
-  std::vector<int64_t> part = shape;
+  IntList part = shape;
   if (Often(25)) {
     part.erase(part.begin(), part.begin() + Between(0, std::ssize(part)));
   }
@@ -247,9 +244,9 @@ int64_t ConfigurationDraw::SignedAxis(size_t rank) {
   return Often(30) ? axis - count : axis;
 }
 
-std::vector<int64_t> ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
+IntList ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
   const Choices::Group group(choices_);
-  std::vector<int64_t> axes;
+  IntList axes;
   for (size_t axis = 0; axis < rank; ++axis) {
     if (Often(40)) axes.push_back(static_cast<int64_t>(axis));
   }
@@ -257,10 +254,9 @@ std::vector<int64_t> ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
   return axes;
 }
 
-std::vector<int64_t> ConfigurationDraw::SignedAxes(size_t rank,
-                                                   bool may_be_none,
-                                                   int negative_since) {
-  std::vector<int64_t> axes = Axes(rank, may_be_none);
+IntList ConfigurationDraw::SignedAxes(size_t rank, bool may_be_none,
+                                      int negative_since) {
+  IntList axes = Axes(rank, may_be_none);
   const Choices::Group group(choices_);
   if (Often(20)) std::ranges::reverse(axes);
   for (int64_t& axis : axes) {
@@ -271,15 +267,14 @@ std::vector<int64_t> ConfigurationDraw::SignedAxes(size_t rank,
   return axes;
 }
 
-std::vector<int64_t> ConfigurationDraw::Distinct(int64_t count,
-                                                 int64_t how_many) {
+IntList ConfigurationDraw::Distinct(int64_t count, int64_t how_many) {
   const Choices::Group group(choices_);
   // Two choices, for any number of numbers: those in steps around a circle.
   const int64_t first = Between(0, count - 1);
   int64_t step = Between(1, count);
   // Then no number comes twice before all have come.
   while (std::gcd(step, count) != 1) ++step;
-  std::vector<int64_t> numbers(
+  IntList numbers(
       static_cast<size_t>(std::max<int64_t>(std::min(count, how_many), 0)));
   for (size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = (first + static_cast<int64_t>(i) * step) % count;
@@ -287,9 +282,9 @@ std::vector<int64_t> ConfigurationDraw::Distinct(int64_t count,
   return numbers;
 }
 
-std::vector<int64_t> ConfigurationDraw::Order(size_t count) {
+IntList ConfigurationDraw::Order(size_t count) {
   const Choices::Group group(choices_);
-  std::vector<int64_t> order(count);
+  IntList order(count);
   std::iota(order.begin(), order.end(), 0);
   // A shuffle in which 0 leaves each element at its place.
   for (size_t i = 0; i + 1 < count; ++i) {
@@ -298,13 +293,12 @@ std::vector<int64_t> ConfigurationDraw::Order(size_t count) {
   return order;
 }
 
-void ConfigurationDraw::Input(DLDataType dtype, std::vector<int64_t> shape,
+void ConfigurationDraw::Input(DLDataType dtype, IntList shape,
                               InputDomain domain) {
   configuration_.inputs.push_back({true, dtype, std::move(shape), domain});
 }
 
-void ConfigurationDraw::AddConstant(DLDataType dtype,
-                                    std::vector<int64_t> shape,
+void ConfigurationDraw::AddConstant(DLDataType dtype, IntList shape,
                                     const InputDomain& usual) {
   // Only where that leaves more than one number, and is not a special domain.
   InputDomain domain = usual;
@@ -317,7 +311,7 @@ void ConfigurationDraw::AddConstant(DLDataType dtype,
                                    std::move(drawn).value_or(NDArray()), true});
 }
 
-void ConfigurationDraw::Weight(DLDataType dtype, std::vector<int64_t> shape,
+void ConfigurationDraw::Weight(DLDataType dtype, IntList shape,
                                InputDomain domain) {
   if (IsAttribute() || Often()) {
     AddConstant(dtype, std::move(shape), domain);
@@ -336,8 +330,7 @@ void ConfigurationDraw::Fixed(NDArray contents, bool is_constant) {
                                    is_constant});
 }
 
-void ConfigurationDraw::Numbers(DLDataType dtype,
-                                const std::vector<int64_t>& shape,
+void ConfigurationDraw::Numbers(DLDataType dtype, const IntList& shape,
                                 const std::vector<double>& numbers,
                                 bool is_constant) {
   auto tensor = TensorOfDoubles(dtype, shape, numbers);

@@ -174,6 +174,8 @@ class BoolNode : public GeneratorNode {
   }
 };
 
+// How many values there are is not how many different ones: options may
+// overlap.
 class OneOfNode : public GeneratorNode {
  public:
   OneOfNode(std::vector<generator> options, std::vector<double> odds)
@@ -259,6 +261,8 @@ class RepeatedNode : public GeneratorNode {
   Annotation annotation_ = Annotation::kAny;
 };
 
+// A device stays one for any annotation: there is no number that it could
+// become.
 class DeviceNode : public GeneratorNode {
  public:
   explicit DeviceNode(std::vector<DLDevice> devices)
@@ -329,6 +333,7 @@ class ArithmeticNode : public GeneratorNode {
   const char sign_;
 };
 
+// Type, sides, kind of special numbers and contents are drawn in this order.
 class TensorNode : public GeneratorNode {
  public:
   // Without a rank all sides are given.
@@ -380,6 +385,8 @@ class TensorNode : public GeneratorNode {
     return shape;
   }
 
+  // Sides are multiplied one by one, and each is compared with what is left,
+  // since their product may be beyond any integer.
   static absl::Status CheckCount(absl::Span<const int64_t> shape) {
     int64_t count = 1;
     for (const int64_t side : shape) {
@@ -517,6 +524,7 @@ generator::generator(Nothing value) : generator(GeneratedValue{value}) {}
 absl::StatusOr<GeneratedValue> generator::value(CaseDraw& draw) const {
   return node_->Value(draw);
 }
+// kAny does not take back what was asked for before.
 const generator& generator::to(Annotation annotation) const {
   if (annotation != Annotation::kAny) node_->To(annotation);
   return *this;
@@ -588,6 +596,7 @@ generator random_tensor_of_rank(generator rank, TensorOptions options) {
   return MakeRandomTensor({.ndim = std::move(rank)}, std::move(options));
 }
 
+// A text that is wrong makes a generator that says so when it is drawn.
 generator Tensor(std::string_view type, std::vector<double> numbers) {
   const size_t bracket = std::min(type.find('['), type.size());
   const auto dtype = ParseDType(type.substr(0, bracket));

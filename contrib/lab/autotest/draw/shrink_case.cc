@@ -173,8 +173,8 @@ class Shrinker {
   }
 
   // Draws again from other choices. Fails if the case is not simpler.
-  absl::StatusOr<FailingCase> Redraw(const std::vector<uint64_t>& configuration,
-                                     const std::vector<uint64_t>& set) const {
+  absl::StatusOr<FailingCase> Redraw(const Values& configuration,
+                                     const Values& set) const {
     FailingCase made;
     Choices first(configuration);
     NODEWISE_ASSIGN_OR_RETURN(made.made, draw_(&first));
@@ -193,15 +193,15 @@ class Shrinker {
 
   // Tries what is simpler than choices that `redo` makes again, each as `build`
   // draws it.
-  bool ShrinkChoices(const std::vector<uint64_t> FailingCase::*which,
-                     const std::function<void(Choices*)>& redo,
-                     const std::function<absl::StatusOr<FailingCase>(
-                         const std::vector<uint64_t>&)>& build) {
+  bool ShrinkChoices(
+      const Values FailingCase::*which,
+      const std::function<void(Choices*)>& redo,
+      const std::function<absl::StatusOr<FailingCase>(const Values&)>& build) {
     return ShrinkBy([&] {
       Choices choices(best_.*which);
       redo(&choices);
       std::vector<Build> builds;
-      for (std::vector<uint64_t>& simpler :
+      for (Values& simpler :
            SimplerThan(choices.made(), choices.groups(), most_)) {
         builds.push_back(
             [&build, values = std::move(simpler)] { return build(values); });
@@ -214,7 +214,7 @@ class Shrinker {
     return ShrinkChoices(
         &FailingCase::configuration_choices,
         [this](Choices* choices) { (void)draw_(choices); },
-        [this](const std::vector<uint64_t>& values) {
+        [this](const Values& values) {
           return Redraw(values, best_.set_choices);
         });
   }
@@ -223,7 +223,7 @@ class Shrinker {
     return ShrinkChoices(
         &FailingCase::set_choices,
         [this](Choices* choices) { (void)DrawSet(best_.made, choices); },
-        [this](const std::vector<uint64_t>& values) {
+        [this](const Values& values) {
           return Redraw(best_.configuration_choices, values);
         });
   }

@@ -20,8 +20,6 @@
 namespace nodewise {
 namespace {
 
-using OperationSet = std::set<OperationId>;
-
 // A network with what the reference makes of everything in it.
 struct RecordedRun {
   FailingCase failing;
@@ -57,6 +55,7 @@ std::map<ValueId, NDArray> TensorsOf(const FailingCase& failing) {
 
 // Adds an input to a value, for all that reads it; returns its place among the
 // inputs.
+// Taken back if the sum cannot be made, so that the network stays sound.
 absl::StatusOr<size_t> AddTo(ValueId value, Network* network) {
   const TensorType type = network->value(value).type;
   if (!type.is_static() || !IsFloat(type.dtype)) {
@@ -88,7 +87,7 @@ absl::StatusOr<std::map<ValueId, NDArray>> CotangentsOf(
   const auto begin = failing.set.inputs.begin();
   const auto given = begin + static_cast<ptrdiff_t>(forward.inputs().size());
   Network network = forward;
-  std::vector<ValueId> values;
+  ValueIds values;
   std::vector<size_t> wanted;
   std::vector<NDArray> inputs(begin, given);
   for (const OperationId id : forward.order()) {
@@ -114,6 +113,8 @@ absl::StatusOr<std::map<ValueId, NDArray>> CotangentsOf(
 }
 
 // Makes the gradient of a part that has been cut out of a forward network.
+// What the outputs of the part are weighed by is what has reached these tensors
+// in the whole network, so that the part gets the numbers that it failed with.
 absl::Status Differentiate(const RecordedRun& run, FailingCase* part) {
   const Network& network = SubjectOf(run.failing.made);
   NODEWISE_ASSIGN_OR_RETURN(part->made, GradientCaseOf(part->made.configuration,
@@ -133,6 +134,8 @@ absl::Status Differentiate(const RecordedRun& run, FailingCase* part) {
   return absl::OkStatus();
 }
 
+// An input of the network stays what it was. A tensor at the cut is one like
+// any other: its numbers are drawn by nothing, and may be made simpler.
 CaseInput InputOf(const FailingCase& failing, const NetworkValue& value,
                   const NDArray& tensor) {
   const Network& network = SubjectOf(failing.made);
@@ -146,17 +149,19 @@ CaseInput InputOf(const FailingCase& failing, const NetworkValue& value,
 }
 
 // Returns the part of the network that makes `to` with these operations alone.
+// Values are found by their names, which a part keeps, while their numbers
+// change. Types of inputs become those of the tensors: the network may have
+// left sizes open.
 absl::StatusOr<FailingCase> Cut(const RecordedRun& run,
-                                const OperationSet& kept,
-                                const std::vector<ValueId>& to) {
+                                const OperationSet& kept, const ValueIds& to) {
   const Network& network = SubjectOf(run.failing.made);
-  const std::vector<ValueId> from = ReadFromOutside(network, kept);
+  const ValueIds from = ReadFromOutside(network, kept);
   NODEWISE_ASSIGN_OR_RETURN(Network part, ExtractNetwork(network, from, to));
   FailingCase made;
   made.made.configuration.opset = run.failing.made.configuration.opset;
   made.made.configuration.demands = run.failing.made.configuration.demands;
   made.set.is_exact = run.failing.set.is_exact;
-  const std::vector<ValueId> inputs(part.inputs().begin(), part.inputs().end());
+  const ValueIds inputs(part.inputs().begin(), part.inputs().end());
   for (const ValueId id : inputs) {
     NODEWISE_ASSIGN_OR_RETURN(const ValueId before,
                               network.FindValue(part.value(id).name));
@@ -183,7 +188,7 @@ absl::StatusOr<FailingCase> Cut(const RecordedRun& run,
 // Returns what makes a value.
 OperationSet Makers(const Network& network, ValueId of) {
   OperationSet makers;
-  std::vector<ValueId> open = {of};
+  ValueIds open = {of};
   while (!open.empty()) {
     const NetworkValue& value = network.value(open.back());
     open.pop_back();
@@ -201,6 +206,8 @@ OperationSet Makers(const Network& network, ValueId of) {
 using Sides = std::vector<int64_t>;
 
 // What becomes of the whole numbers that may stand for sizes and places.
+// Nothing says which of them do, so all ways are tried, and those that are
+// wrong are refused by the rules, or do not fail alike.
 enum class SizeNumbers {
   kKept,
   kEqual,      // Those of the size change.
@@ -221,6 +228,7 @@ struct SideChange {
   bool keeps_last = false;  // Elements, not the first ones.
   std::optional<Place> only = std::nullopt;
 
+  // What becomes of a side, and of a number that is one.
   int64_t Of(int64_t size) const {
     if (size == from) return to;
     const bool is_multiple =
@@ -280,6 +288,8 @@ bool HoldsNumbers(const NDArray& tensor, const SideChange& change) {
          (tensor.dtype() == kInt64 || tensor.dtype() == kInt32);
 }
 
+// Contents that a configuration has decided on are sizes, counts or places, and
+// any of the ways may be right; numbers that were drawn can only be places.
 absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
                                 bool is_decided, const SideChange& change) {
   NODEWISE_ASSIGN_OR_RETURN(
@@ -337,6 +347,7 @@ absl::Status AddCotangents(const FailingCase& before, bool keeps_last,
   return absl::OkStatus();
 }
 
+// An input has its shape told beside its contents.
 void ReplaceTensor(const NDArray& tensor, CaseInput* input) {
   if (input->fixed.defined()) input->fixed = tensor;
   input->shape = Sides(tensor.shape().begin(), tensor.shape().end());
@@ -466,7 +477,7 @@ std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
     recorded->cotangents = *std::move(cotangents);
   }
   const std::shared_ptr<const RecordedRun> run = std::move(recorded);
-  const auto add = [&](OperationSet kept, std::vector<ValueId> to) {
+  const auto add = [&](OperationSet kept, ValueIds to) {
     builds.push_back([run, kept = std::move(kept), to = std::move(to)] {
       return Cut(*run, kept, to);
     });
@@ -482,8 +493,7 @@ std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
       if (makers.size() < count || !has_one_output) add(makers, {output});
     }
   }
-  const std::vector<ValueId> outputs(network.outputs().begin(),
-                                     network.outputs().end());
+  const ValueIds outputs(network.outputs().begin(), network.outputs().end());
   for (const OperationId id : network.order()) {
     OperationSet kept(network.order().begin(), network.order().end());
     kept.erase(id);
@@ -497,6 +507,9 @@ std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
   return builds;
 }
 
+// The largest size first, and of it the smallest ends: these save most. All
+// sides of one size together come before single ones, since operators want most
+// of them to agree.
 std::vector<CaseBuild> SmallerSidesOf(const FailingCase& failing) {
   const auto before = std::make_shared<const FailingCase>(failing);
   std::vector<CaseBuild> builds;

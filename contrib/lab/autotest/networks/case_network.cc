@@ -17,15 +17,15 @@
 
 namespace nodewise {
 
-std::vector<ValueId> OutputsOf(const Operation& operation) {
-  std::vector<ValueId> outputs = operation.outputs;
+ValueIds OutputsOf(const Operation& operation) {
+  ValueIds outputs = operation.outputs;
   std::erase(outputs, kNoValue);
   return outputs;
 }
 
-std::vector<ValueId> ReadFromOutside(const Network& network,
-                                     const std::set<OperationId>& part) {
-  std::vector<ValueId> read;
+// In the order of the part's operations, so that it is the same each time.
+ValueIds ReadFromOutside(const Network& network, const OperationSet& part) {
+  ValueIds read;
   for (const OperationId id : part) {
     for (const ValueId input : network.operation(id).inputs) {
       if (input == kNoValue) continue;
@@ -43,11 +43,10 @@ std::vector<ValueId> ReadFromOutside(const Network& network,
 
 // Values are copied before what reads them: inputs, constants, and operations
 // in their order. `values` says what has become of each.
-absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
-                                             const std::string& prefix,
-                                             const NetworkChanges& changes,
-                                             Network* to) {
-  std::vector<ValueId> values(network.data().values.size(), kNoValue);
+absl::StatusOr<ValueIds> AddCopy(const Network& network,
+                                 const std::string& prefix,
+                                 const NetworkChanges& changes, Network* to) {
+  ValueIds values(network.data().values.size(), kNoValue);
   const auto of = [&](ValueId id) {
     return id == kNoValue ? kNoValue : values[Index(id)];
   };
@@ -92,15 +91,14 @@ absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
       values[Index(operation.outputs[k])] = to->operation(made).outputs[k];
     }
   }
-  std::vector<ValueId> outputs;
+  ValueIds outputs;
   for (const ValueId output : network.outputs()) outputs.push_back(of(output));
   return outputs;
 }
 
 absl::Status RemoveUnusedInputs(Network* network) {
   const auto outputs = network->outputs();
-  const std::vector<ValueId> inputs(network->inputs().begin(),
-                                    network->inputs().end());
+  const ValueIds inputs(network->inputs().begin(), network->inputs().end());
   for (const ValueId id : inputs) {
     if (network->value(id).uses.empty() &&
         std::ranges::count(outputs, id) == 0) {
@@ -115,6 +113,7 @@ void SetNetwork(Network network, OperatorCase* made) {
   made->exact = ExactSource::Of(*made->network);
 }
 
+// Where a network comes from a model, nothing is known of its inputs but types.
 CaseInput InputOfType(const TensorType& type) {
   const InputDomain domain =
       IsFloat(type.dtype) ? InputDomain() : InputDomain::Whole(0, 1);
@@ -161,7 +160,7 @@ absl::StatusOr<ForwardCase> ForwardOfNetwork(const OperatorCase& made) {
 // so the operation is cut out and differentiated by itself, and the error is
 // asked.
 bool StopsGradients(const Network& network, const Operation& operation) {
-  std::vector<ValueId> inputs;
+  ValueIds inputs;
   for (const ValueId id : operation.inputs) {
     if (id != kNoValue && std::ranges::count(inputs, id) == 0 &&
         network.value(id).kind != NetworkValue::Kind::kConstant) {
@@ -179,8 +178,8 @@ bool StopsGradients(const Network& network, const Operation& operation) {
 }
 
 // Returns the operations that gradients go through.
-std::set<OperationId> Differentiable(const Network& network) {
-  std::set<OperationId> kept;
+OperationSet Differentiable(const Network& network) {
+  OperationSet kept;
   for (const OperationId id : network.order()) {
     if (!StopsGradients(network, network.operation(id))) kept.insert(id);
   }
@@ -189,10 +188,9 @@ std::set<OperationId> Differentiable(const Network& network) {
 
 // Returns what some operations make that is an output of the network, or read
 // by another one.
-std::vector<ValueId> MadeForOthers(const Network& network,
-                                   const std::set<OperationId>& part) {
+ValueIds MadeForOthers(const Network& network, const OperationSet& part) {
   const auto outputs = network.outputs();
-  std::vector<ValueId> made;
+  ValueIds made;
   for (const OperationId id : part) {
     for (const ValueId output : OutputsOf(network.operation(id))) {
       const bool is_read = std::ranges::any_of(
@@ -211,7 +209,7 @@ std::vector<ValueId> MadeForOthers(const Network& network,
 // what the configuration knows of them.
 absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
   const Network& network = whole.network;
-  const std::set<OperationId> kept = Differentiable(network);
+  const OperationSet kept = Differentiable(network);
   if (kept.empty() || kept.size() == network.order().size()) {
     return absl::UnimplementedError("the network has no gradient");
   }
@@ -240,6 +238,7 @@ absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
 }
 
 // Returns whether what the outputs are weighed by has a part in the gradient.
+// Without that it is zero or constant for any weights, and tests nothing.
 bool IsReached(const OperatorCase& made) {
   const Network& network = *made.network;
   const auto inputs = network.inputs();
@@ -275,6 +274,9 @@ bool HasBackwardSpace(const OperatorDef& def) {
   return HasSpace(def) && kind.has_value() && *kind != GradientKind::kZero;
 }
 
+// Inputs that have to be whole are places, though they may be floats. The
+// network of a gradient has the inputs of the forward one first, then the
+// cotangents.
 absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
                                             Network forward) {
   OperatorCase made;
@@ -313,10 +315,14 @@ absl::StatusOr<OperatorCase> BackwardOf(const OperatorCase& made) {
                         std::move(forward.network));
 }
 
+// A finding about a gradient is cut, counted and named by what it is the
+// gradient of.
 const Network& SubjectOf(const OperatorCase& made) {
   return made.backward != nullptr ? made.backward->forward : *made.network;
 }
 
+// The forward network is run only where sizes are open, since that takes as
+// long as the reference itself.
 absl::StatusOr<std::vector<NDArray>> WithCotangents(
     const BackwardCase& backward, const Network& gradient,
     std::vector<NDArray> inputs, Choices* choices) {

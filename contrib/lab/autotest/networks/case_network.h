@@ -15,13 +15,15 @@
 
 namespace nodewise {
 
+using ValueIds = std::vector<ValueId>;
+using OperationSet = std::set<OperationId>;
+
 // Returns what an operation makes, but for outputs that are left out.
-std::vector<ValueId> OutputsOf(const Operation& operation);
+ValueIds OutputsOf(const Operation& operation);
 
 // Returns what some operations of a network read and none of them makes, each
 // once, but for constants.
-std::vector<ValueId> ReadFromOutside(const Network& network,
-                                     const std::set<OperationId>& part);
+ValueIds ReadFromOutside(const Network& network, const OperationSet& part);
 
 // What a copy has in place of what a network has; what is missing stays as it
 // is.
@@ -34,10 +36,9 @@ struct NetworkChanges {
 // Copies all of a network into another one, which has its opsets, with `prefix`
 // before all names. Returns what has become of its outputs. Fails as the
 // network's rules do.
-absl::StatusOr<std::vector<ValueId>> AddCopy(const Network& network,
-                                             const std::string& prefix,
-                                             const NetworkChanges& changes,
-                                             Network* to);
+absl::StatusOr<ValueIds> AddCopy(const Network& network,
+                                 const std::string& prefix,
+                                 const NetworkChanges& changes, Network* to);
 
 // Returns an input of this type. Integers are places, most of the time, and
 // therefore 0 or 1. REQUIRES: type.is_static().

@@ -30,8 +30,6 @@ bool IsRandom(const OperatorDef& def) {
   return FindSpace(RandomSpaces(), def.name) != nullptr;
 }
 
-using Sides = std::vector<int64_t>;
-
 constexpr int kClipOfIntegers = 12;  // The opset that brought it.
 constexpr int kSliceByInputs = 10;
 constexpr double kMostCast = 100;  // Fits all integer types.
@@ -91,11 +89,11 @@ void NetworkBuilder::Join(ValueId id) {
 
 PoolTensor NetworkBuilder::TensorOf(ValueId id) const {
   const TensorType& type = network_.value(id).type;
-  return {id, type.dtype, type.sizes().value_or(std::vector<int64_t>{})};
+  return {id, type.dtype, type.sizes().value_or(Sides{})};
 }
 
 // A body has no inputs of its own: what would be one is drawn, as a constant.
-absl::StatusOr<ValueId> NetworkBuilder::AddInput(const CaseInput& input) {
+MadeValue NetworkBuilder::AddInput(const CaseInput& input) {
   NDArray contents = input.fixed;
   if (!contents.defined() && options_.is_body) {
     InputDomain domain = input.domain;
@@ -116,8 +114,7 @@ absl::StatusOr<ValueId> NetworkBuilder::AddInput(const CaseInput& input) {
   return id;
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::AddBodyInput(
-    DLDataType dtype, const std::vector<int64_t>& shape) {
+MadeValue NetworkBuilder::AddBodyInput(DLDataType dtype, const Sides& shape) {
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueId id,
       network_.AddInput(fmt::format("b{}", inputs_made_++),
@@ -126,19 +123,17 @@ absl::StatusOr<ValueId> NetworkBuilder::AddBodyInput(
   return id;
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::AddConstant(const NDArray& data) {
+MadeValue NetworkBuilder::AddConstant(const NDArray& data) {
   return network_.AddConstant(fmt::format("w{}", values_made_++), data);
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::AddInts(
-    const std::vector<int64_t>& numbers) {
+MadeValue NetworkBuilder::AddInts(const Sides& numbers) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
                             TensorOfInts({std::ssize(numbers)}, numbers));
   return AddConstant(tensor);
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::AddNumber(DLDataType dtype,
-                                                  double number) {
+MadeValue NetworkBuilder::AddNumber(DLDataType dtype, double number) {
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
                             TensorOfDoubles(dtype, {}, {number}));
   return AddConstant(tensor);
@@ -154,7 +149,10 @@ absl::Status NetworkBuilder::Demand(ValueId id, const InputDomain& domain) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::Feed(const CaseInput& input) {
+// Fitting tensors are taken before others that have to be adapted, since each
+// operation that adapts one dilutes the network. The newest is the simplest
+// choice.
+MadeValue NetworkBuilder::Feed(const CaseInput& input) {
   const Choices::Group group(choices_);
   if (input.fixed.defined() || !Often(kFromPool)) return AddInput(input);
   std::vector<PoolTensor> fitting;
@@ -179,9 +177,9 @@ absl::StatusOr<ValueId> NetworkBuilder::Feed(const CaseInput& input) {
   return AddInput(input);
 }
 
-absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddOperation(
-    OpAttrs attrs, std::vector<ValueId> inputs,
-    const std::vector<bool>& outputs) {
+// Outputs that are not wanted have no name, and are left out.
+absl::StatusOr<ValueIds> NetworkBuilder::AddOperation(
+    OpAttrs attrs, ValueIds inputs, const std::vector<bool>& outputs) {
   NewOperation operation{std::move(attrs), std::move(inputs)};
   operation.name = fmt::format("op{}", network_.order().size());
   for (const bool is_wanted : outputs) {
@@ -197,9 +195,9 @@ absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddOperation(
   return made.outputs;
 }
 
-absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddAll(
+absl::StatusOr<ValueIds> NetworkBuilder::AddAll(
     std::string_view kind, const std::vector<NamedAttr>& attributes,
-    std::vector<ValueId> inputs, size_t outputs) {
+    ValueIds inputs, size_t outputs) {
   const OperatorDef* const def = AllOperators().Find("", kind, options_.opset);
   if (def == nullptr) {
     return absl::NotFoundError(
@@ -210,9 +208,9 @@ absl::StatusOr<std::vector<ValueId>> NetworkBuilder::AddAll(
                       std::vector<bool>(outputs, true));
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::Add(
-    std::string_view kind, const std::vector<NamedAttr>& attributes,
-    std::vector<ValueId> inputs) {
+MadeValue NetworkBuilder::Add(std::string_view kind,
+                              const std::vector<NamedAttr>& attributes,
+                              ValueIds inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const auto outputs,
                             AddAll(kind, attributes, std::move(inputs)));
   return outputs[0];
@@ -226,7 +224,7 @@ absl::Status NetworkBuilder::AddCase(const OperatorCase& made) {
   if (!domain.empty() && network_.opset(domain) == 0) {
     NODEWISE_RETURN_IF_ERROR(network_.SetOpset(domain, configuration.opset));
   }
-  std::vector<ValueId> inputs;
+  ValueIds inputs;
   for (const CaseInput& input : configuration.inputs) {
     ValueId& id = inputs.emplace_back(kNoValue);
     if (!input.is_given) continue;
@@ -239,8 +237,10 @@ absl::Status NetworkBuilder::AddCase(const OperatorCase& made) {
       .status();
 }
 
+// A further output is one that something reads as well, which keeps optimisers
+// from computing both operations together.
 absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
-  std::vector<ValueId> outputs;
+  ValueIds outputs;
   for (const OperationId id : network_.order()) {
     for (const ValueId output : OutputsOf(network_.operation(id))) {
       const bool is_read = !network_.value(output).uses.empty();
@@ -263,8 +263,8 @@ absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
 
 // How a tensor is made to fit what an operator wants to read.
 
-absl::StatusOr<ValueId> NetworkBuilder::Cast(PoolTensor* from,
-                                             DLDataType dtype) {
+// Changes `from`, which the steps behind go on with.
+MadeValue NetworkBuilder::Cast(PoolTensor* from, DLDataType dtype) {
   if (from->dtype == dtype) return from->id;
   // The result for a float that the integer cannot hold is not judged, so such
   // floats are avoided.
@@ -280,8 +280,8 @@ absl::StatusOr<ValueId> NetworkBuilder::Cast(PoolTensor* from,
   return from->id;
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::Within(const PoolTensor& from,
-                                               const InputDomain& domain) {
+MadeValue NetworkBuilder::Within(const PoolTensor& from,
+                                 const InputDomain& domain) {
   // Clip makes numbers of a range; whole floats, bools and, before it took
   // integers, these have no operator that would make them alone.
   const bool is_float = IsFloat(from.dtype);
@@ -303,8 +303,8 @@ absl::StatusOr<ValueId> NetworkBuilder::Within(const PoolTensor& from,
 
 // Joins all elements to one row, repeats the row or cuts it, and gives it the
 // shape: this fits anything that has an element.
-absl::StatusOr<ValueId> NetworkBuilder::ReshapedFlat(const PoolTensor& from,
-                                                     const Sides& shape) {
+MadeValue NetworkBuilder::ReshapedFlat(const PoolTensor& from,
+                                       const Sides& shape) {
   const int64_t have = CountOf(from.shape);
   const int64_t want = CountOf(shape);
   ValueId id = from.id;
@@ -333,8 +333,8 @@ absl::StatusOr<ValueId> NetworkBuilder::ReshapedFlat(const PoolTensor& from,
 
 // Cuts sides that are too long, and fills up those that are too short with
 // zeros.
-absl::StatusOr<ValueId> NetworkBuilder::CutAndPadded(const PoolTensor& from,
-                                                     const Sides& shape) {
+MadeValue NetworkBuilder::CutAndPadded(const PoolTensor& from,
+                                       const Sides& shape) {
   const size_t rank = shape.size();
   Sides ends = from.shape;
   Sides pads(2 * rank);
@@ -360,8 +360,9 @@ absl::StatusOr<ValueId> NetworkBuilder::CutAndPadded(const PoolTensor& from,
   return Add("Pad", {}, {id, by});
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::Reshaped(const PoolTensor& from,
-                                                 const Sides& shape) {
+// The ways that keep most of the tensor come first: another order of its sides,
+// then a cut or a border, and last any shape at all.
+MadeValue NetworkBuilder::Reshaped(const PoolTensor& from, const Sides& shape) {
   if (from.shape == shape) return from.id;
   const auto order = OrderFor(from.shape, shape);
   if (order.has_value() && Often(70)) {
@@ -373,10 +374,10 @@ absl::StatusOr<ValueId> NetworkBuilder::Reshaped(const PoolTensor& from,
   return ReshapedFlat(from, shape);
 }
 
-absl::StatusOr<ValueId> NetworkBuilder::Adapt(const PoolTensor& from,
-                                              DLDataType dtype,
-                                              const Sides& shape,
-                                              const InputDomain& domain) {
+// First the type, since some ways to another shape take floats alone, and last
+// the range, since padding adds zeros, which may lie outside of it.
+MadeValue NetworkBuilder::Adapt(const PoolTensor& from, DLDataType dtype,
+                                const Sides& shape, const InputDomain& domain) {
   const Choices::Group group(choices_);
   PoolTensor made = from;
   NODEWISE_ASSIGN_OR_RETURN(made.id, Cast(&made, dtype));

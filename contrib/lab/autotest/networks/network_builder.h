@@ -8,17 +8,22 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "contrib/lab/autotest/networks/case_network.h"
 #include "nodewise/autotest/choices.h"
 #include "nodewise/autotest/operator_space.h"
 #include "nodewise/ir/network.h"
 
 namespace nodewise {
 
+// A value of the network, or why it cannot be made.
+using MadeValue = absl::StatusOr<ValueId>;
+using Sides = std::vector<int64_t>;
+
 // A tensor of a network that is being drawn.
 struct PoolTensor {
   ValueId id = kNoValue;
   DLDataType dtype{};
-  std::vector<int64_t> shape;
+  Sides shape;
 };
 
 // What all networks of one case, those in bodies too, have in common.
@@ -58,31 +63,28 @@ class NetworkBuilder {
   std::optional<PoolTensor> Any();
 
   // --- What operations read. In a body, inputs are constants.
-  absl::StatusOr<ValueId> AddInput(const CaseInput& input);
-  absl::StatusOr<ValueId> AddConstant(const NDArray& data);
+  MadeValue AddInput(const CaseInput& input);
+  MadeValue AddConstant(const NDArray& data);
   // int64, of rank 1.
-  absl::StatusOr<ValueId> AddInts(const std::vector<int64_t>& numbers);
-  absl::StatusOr<ValueId> AddNumber(DLDataType dtype, double number);
+  MadeValue AddInts(const Sides& numbers);
+  MadeValue AddNumber(DLDataType dtype, double number);
   // An input of a body.
-  absl::StatusOr<ValueId> AddBodyInput(DLDataType dtype,
-                                       const std::vector<int64_t>& shape);
+  MadeValue AddBodyInput(DLDataType dtype, const Sides& shape);
   // Returns a tensor that fits the input: one of the pool, or a new one.
-  absl::StatusOr<ValueId> Feed(const CaseInput& input);
+  MadeValue Feed(const CaseInput& input);
   // Makes a tensor of this type and shape out of another. Fails where there is
   // no honest way.
-  absl::StatusOr<ValueId> Adapt(const PoolTensor& from, DLDataType dtype,
-                                const std::vector<int64_t>& shape,
-                                const InputDomain& domain);
+  MadeValue Adapt(const PoolTensor& from, DLDataType dtype, const Sides& shape,
+                  const InputDomain& domain);
 
   // --- Operations.
   // Adds one of the network's opset; its outputs join the pool.
-  absl::StatusOr<std::vector<ValueId>> AddAll(
-      std::string_view kind, const std::vector<NamedAttr>& attributes,
-      std::vector<ValueId> inputs, size_t outputs = 1);
+  absl::StatusOr<ValueIds> AddAll(std::string_view kind,
+                                  const std::vector<NamedAttr>& attributes,
+                                  ValueIds inputs, size_t outputs = 1);
   // Adds an operation with one output.
-  absl::StatusOr<ValueId> Add(std::string_view kind,
-                              const std::vector<NamedAttr>& attributes,
-                              std::vector<ValueId> inputs);
+  MadeValue Add(std::string_view kind, const std::vector<NamedAttr>& attributes,
+                ValueIds inputs);
   // Adds a case of an operator, whose inputs are fed.
   absl::Status AddCase(const OperatorCase& made);
   PoolTensor TensorOf(ValueId id) const;
@@ -92,18 +94,13 @@ class NetworkBuilder {
   absl::StatusOr<OperatorCase> Finish();
 
  private:
-  absl::StatusOr<ValueId> Cast(PoolTensor* from, DLDataType dtype);
-  absl::StatusOr<ValueId> Reshaped(const PoolTensor& from,
-                                   const std::vector<int64_t>& shape);
-  absl::StatusOr<ValueId> ReshapedFlat(const PoolTensor& from,
-                                       const std::vector<int64_t>& shape);
-  absl::StatusOr<ValueId> CutAndPadded(const PoolTensor& from,
-                                       const std::vector<int64_t>& shape);
-  absl::StatusOr<ValueId> Within(const PoolTensor& from,
-                                 const InputDomain& domain);
-  absl::StatusOr<std::vector<ValueId>> AddOperation(
-      OpAttrs attrs, std::vector<ValueId> inputs,
-      const std::vector<bool>& outputs);
+  MadeValue Cast(PoolTensor* from, DLDataType dtype);
+  MadeValue Reshaped(const PoolTensor& from, const Sides& shape);
+  MadeValue ReshapedFlat(const PoolTensor& from, const Sides& shape);
+  MadeValue CutAndPadded(const PoolTensor& from, const Sides& shape);
+  MadeValue Within(const PoolTensor& from, const InputDomain& domain);
+  absl::StatusOr<ValueIds> AddOperation(OpAttrs attrs, ValueIds inputs,
+                                        const std::vector<bool>& outputs);
   absl::Status Demand(ValueId id, const InputDomain& domain);
   void Join(ValueId id);
 

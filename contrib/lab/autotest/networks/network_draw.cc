@@ -14,9 +14,6 @@
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {
-
-// Which operators and versions networks are drawn from.
-
 namespace {
 
 // The simplest first; the newest one counts more, since most versions of
@@ -57,6 +54,8 @@ std::vector<bool> Refused(const std::vector<Question>& questions,
   return refused;
 }
 
+// Asks with a Relu, which every runtime has, in a network of each opset. An
+// answer that cannot be had for all would leave out opsets by chance.
 std::vector<int> OpsetsTaken(Candidate& candidate) {
   std::vector<Question> questions;
   for (const int opset : kOpsets) {
@@ -94,7 +93,8 @@ int OpsetFor(const OperatorDef& row, const std::vector<int>& opsets) {
   return newest;
 }
 
-// Draws until the operator's own rules accept one.
+// Draws until the operator's own rules accept one. Its numbers are the
+// simplest, since it is only asked whether the candidate takes the operator.
 void AddQuestion(const OperatorDef& row, int opset, AutotestWith with,
                  Choices* choices, std::vector<Question>* questions) {
   for (int draws = 0; draws < kMostRefusedDraws; ++draws) {
@@ -114,6 +114,9 @@ void AddQuestion(const OperatorDef& row, int opset, AutotestWith with,
   }
 }
 
+// A network of so many steps can still be read, and is cut to few operations in
+// a short time. Most networks end before: each step after the first may be the
+// last.
 constexpr int kMostSteps = 8;
 constexpr int kGoesOn = 85;  // Per cent of steps.
 // Per cent of steps; the others are control flow.
@@ -125,6 +128,9 @@ constexpr int kMostRefused = 4;
 // candidates take.
 constexpr int kOpenSizes = 5;
 
+// Two of three networks are exact: whole numbers make every order of their sums
+// the same, so that results are right bit for bit or wrong. Operators that
+// round are left out of these.
 BuilderOptions DrawOptions(const NetworkScope& scope, Choices* choices) {
   BuilderOptions options;
   // The simplest one in half of all networks.
@@ -154,6 +160,8 @@ NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows) {
   return {{rows.begin(), rows.end()}, {std::begin(kOpsets), std::end(kOpsets)}};
 }
 
+// An operator is taken if one of its first draws is. Those that were refused
+// are asked again with other draws; asking is cheap, since a batch holds many.
 NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
                      Candidate& candidate, uint64_t seed, AutotestWith with) {
   NetworkScope scope;
@@ -183,6 +191,10 @@ NetworkScope ScopeOf(absl::Span<const OperatorDef* const> rows,
   return scope;
 }
 
+// A network has one version of each domain: the first operator of a domain
+// decides on it, and others join only if they hold in it. All draws of a step
+// prefer the type and the shape of one tensor, so that what the operator reads
+// can be that.
 absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
   const BuilderOptions& options = builder.options();
   const OperatorDef& def =

@@ -21,6 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A file is one model with any name, a folder all that end in .onnx; what
+// cannot be listed counts as empty.
 std::vector<std::string> ModelsIn(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {path};
@@ -50,6 +52,8 @@ constexpr int64_t kMostOperations = 8;
 constexpr int64_t kMostMutations = 4;
 // The most elements of one tensor: the reference works out bounds for each.
 constexpr int64_t kMostOfTensor = 1 << 17;
+// Models have batches of one and images of hundreds; a part is tested with
+// little.
 constexpr int64_t kMostInputSide = 9;
 constexpr int kOtherSize = 70;  // Per cent of sides that may change.
 // Element by element, of floats, in every opset from 7 on.
@@ -57,8 +61,8 @@ constexpr const char* kPointwise[] = {"Relu", "Neg",       "Abs", "Sigmoid",
                                       "Tanh", "LeakyRelu", "Elu", "Identity"};
 
 // Returns operations that read what one makes, or make what it reads.
-std::set<OperationId> NeighboursOf(const Network& network, OperationId id) {
-  std::set<OperationId> neighbours;
+OperationSet NeighboursOf(const Network& network, OperationId id) {
+  OperationSet neighbours;
   const Operation& operation = network.operation(id);
   for (const ValueId input : operation.inputs) {
     if (input == kNoValue) continue;
@@ -78,12 +82,12 @@ std::set<OperationId> NeighboursOf(const Network& network, OperationId id) {
 // Draws one operation and grows by one neighbour at a time, so that any
 // connected part may come. The neighbours of all that is there are equally
 // likely.
-std::set<OperationId> DrawPart(const Network& network, Choices* choices) {
+OperationSet DrawPart(const Network& network, Choices* choices) {
   const auto order = network.order();
-  std::set<OperationId> part = {order[choices->UpTo(order.size() - 1)]};
+  OperationSet part = {order[choices->UpTo(order.size() - 1)]};
   const int64_t wanted = choices->Between(1, kMostOperations);
   while (std::ssize(part) < wanted) {
-    std::set<OperationId> next;
+    OperationSet next;
     for (const OperationId id : part) {
       for (const OperationId neighbour : NeighboursOf(network, id)) {
         if (part.count(neighbour) == 0) next.insert(neighbour);
@@ -98,8 +102,8 @@ std::set<OperationId> DrawPart(const Network& network, Choices* choices) {
 
 // All that leaves the part is an output, also what the model makes for nothing.
 absl::StatusOr<Network> CutPart(const Network& network,
-                                const std::set<OperationId>& part) {
-  std::vector<ValueId> to;
+                                const OperationSet& part) {
+  ValueIds to;
   for (const OperationId id : part) {
     for (const ValueId output : OutputsOf(network.operation(id))) {
       const auto& uses = network.value(output).uses;
@@ -133,8 +137,7 @@ class Mutant {
   // Other sizes, where all that is behind takes them. An unknown side has to
   // get a size, a known one may stay as it was.
   absl::Status DrawSizes() {
-    const std::vector<ValueId> inputs(network_.inputs().begin(),
-                                      network_.inputs().end());
+    const ValueIds inputs(network_.inputs().begin(), network_.inputs().end());
     for (const ValueId id : inputs) {
       const Choices::Group group(choices_);
       const TensorType type = network_.value(id).type;
@@ -156,11 +159,7 @@ class Mutant {
     return absl::OkStatus();
   }
 
-  OperationId AnyOperation() {
-    const auto order = network_.order();
-    return order[choices_->UpTo(order.size() - 1)];
-  }
-
+  // Draws one operation and one way to change it.
   absl::Status Change() {
     if (network_.order().empty()) return absl::NotFoundError("nothing left");
     const OperationId id = choices_->One(network_.order());
@@ -180,14 +179,17 @@ class Mutant {
 
   absl::Status ShowOutput(OperationId id) { return Show(FirstOutputOf(id)); }
 
+  // A tensor that is shown cannot be optimised away, or change places with
+  // another one that is computed to the same memory.
   absl::Status Show(ValueId output) {
-    std::vector<ValueId> outputs(network_.outputs().begin(),
-                                 network_.outputs().end());
+    ValueIds outputs(network_.outputs().begin(), network_.outputs().end());
     if (std::ranges::count(outputs, output) > 0) return absl::OkStatus();
     outputs.push_back(output);
     return network_.SetOutputs(std::move(outputs));
   }
 
+  // Such an operation fits behind any float, and can stand for any other such
+  // one.
   absl::StatusOr<OpAttrs> AnyPointwise() {
     const OperatorDef* const def =
         AllOperators().Find("", choices_->One(kPointwise), network_.opset());
@@ -196,7 +198,7 @@ class Mutant {
   }
 
   // Adds an operation and returns its first output.
-  absl::StatusOr<ValueId> AddFirst(OpAttrs attrs, std::vector<ValueId> inputs) {
+  absl::StatusOr<ValueId> AddFirst(OpAttrs attrs, ValueIds inputs) {
     NODEWISE_ASSIGN_OR_RETURN(
         const OperationId made,
         network_.AddOperation({std::move(attrs), std::move(inputs)}));
@@ -229,6 +231,7 @@ class Mutant {
     return absl::OkStatus();
   }
 
+  // The network refuses another operation where the types do not fit.
   absl::Status Exchange(OperationId id) {
     const Operation& operation = network_.operation(id);
     if (operation.inputs.size() != 1 || operation.outputs.size() != 1) {
@@ -248,7 +251,9 @@ class Mutant {
     return absl::OkStatus();
   }
 
-  // Takes attributes that the operator's space draws.
+  // Takes attributes that the operator's space draws. The inputs that it draws
+  // with them are left: attributes that do not fit those of the model are
+  // refused.
   absl::Status ChangeAttributes(OperationId id) {
     const Operation& operation = network_.operation(id);
     if (!HasSpace(operation.def()) || operation.outputs.size() != 1) {
@@ -297,7 +302,9 @@ class Mutant {
     return made;
   }
 
-  // A real model has tensors that the reference takes long for.
+  // A real model has tensors that the reference takes long for. Sizes are
+  // multiplied up to the limit only, since their product may be beyond any
+  // integer.
   absl::Status CheckSizes() const {
     for (const auto& value : network_.data().values) {
       if (!value.has_value() || value->kind == NetworkValue::Kind::kBarrier) {

@@ -12,8 +12,6 @@
 namespace nodewise {
 namespace {
 
-using Sides = std::vector<int64_t>;
-
 constexpr int kFurtherReader = 8;  // Per cent of operations.
 constexpr int kLeftOut = 6;        // Per cent of operations that may be.
 constexpr float kEpsilon = 1e-5F;
@@ -47,7 +45,7 @@ class Series {
 
   // Fails for an operator that is not to be tested.
   ValueId Op(std::string_view kind, const std::vector<NamedAttr>& attributes,
-             std::vector<ValueId> inputs) {
+             ValueIds inputs) {
     if (!status_.ok()) return kNoValue;
     if (std::ranges::none_of(
             builder_.options().rows,
@@ -60,7 +58,7 @@ class Series {
     if (Often(kFurtherReader)) Get(builder_.Add("Identity", {}, {made}));
     return made;
   }
-  ValueId Op(std::string_view kind, std::vector<ValueId> inputs) {
+  ValueId Op(std::string_view kind, ValueIds inputs) {
     return Op(kind, {}, std::move(inputs));
   }
   // Adds an operation on one tensor; leaves it out now and then.
@@ -92,7 +90,7 @@ class Series {
 
  private:
   // Notes that nothing came out, and that the series has ended.
-  ValueId Get(const absl::StatusOr<ValueId>& made) {
+  ValueId Get(const MadeValue& made) {
     status_.Update(made.status());
     return made.value_or(kNoValue);
   }
@@ -161,8 +159,7 @@ void AddConvolution(Series& series) {
   const int64_t pad = series.Between(0, kernel - 1);
   const int64_t size = kernel + series.Between(0, 5);
   const ValueId x = series.Input({series.Between(1, 2), in, size, size});
-  std::vector<ValueId> inputs = {
-      x, series.Weight({out, in / group, kernel, kernel})};
+  ValueIds inputs = {x, series.Weight({out, in / group, kernel, kernel})};
   if (series.Often()) inputs.push_back(series.Weight({out}));
   const int64_t stride = series.Between(1, 2);
   const ValueId conv = series.Op("Conv",
@@ -173,7 +170,7 @@ void AddConvolution(Series& series) {
   ValueId at = conv;
   if (series.Often(60)) {
     // Scale, bias and mean may have any sign; a variance is positive.
-    std::vector<ValueId> factors = {at};
+    ValueIds factors = {at};
     for (int i = 0; i < 4; ++i) {
       factors.push_back(series.Weight({out}, i == 3
                                                  ? InputDomain::Within(0.25, 4)
@@ -357,7 +354,7 @@ constexpr int kScanSince = 9;
 // A body on its way, and what it captures of the network around it.
 struct Body {
   NetworkBuilder builder;
-  std::vector<ValueId> captures;
+  ValueIds captures;
 };
 
 BuilderOptions OptionsOfBody(const NetworkBuilder& outer) {
@@ -388,15 +385,14 @@ absl::Status Fill(NetworkBuilder& outer, Body* body) {
 }
 
 // Returns something of the body that has this type.
-absl::StatusOr<ValueId> OutputOf(Body* body, DLDataType dtype,
-                                 const std::vector<int64_t>& shape) {
+MadeValue OutputOf(Body* body, DLDataType dtype, const Sides& shape) {
   NODEWISE_ASSIGN_OR_RETURN(const ValueId made,
                             body->builder.Feed({true, dtype, shape}));
   // An output that is an input, or a constant, is something else to compilers.
   return body->builder.Add("Identity", {}, {made});
 }
 
-absl::StatusOr<Subgraph> Finish(Body* body, std::vector<ValueId> outputs) {
+absl::StatusOr<Subgraph> Finish(Body* body, ValueIds outputs) {
   Network& network = body->builder.network();
   NODEWISE_RETURN_IF_ERROR(network.SetOutputs(std::move(outputs)));
   network.RemoveUnused();
@@ -415,14 +411,14 @@ absl::Status AddIf(NetworkBuilder& builder) {
   const PoolTensor like = TensorToPassOn(builder);
   NODEWISE_ASSIGN_OR_RETURN(const ValueId condition,
                             builder.AddInput({true, kBool, {}}));
-  std::vector<ValueId> inputs = {condition};
+  ValueIds inputs = {condition};
   std::vector<NamedAttr> attributes;
   const int64_t outputs = builder.Between(1, 2);
   for (const char* name : {"else_branch", "then_branch"}) {
     const Choices::Group group(builder.choices());
     Body body{NetworkBuilder(OptionsOfBody(builder), builder.choices()), {}};
     NODEWISE_RETURN_IF_ERROR(Fill(builder, &body));
-    std::vector<ValueId> made;
+    ValueIds made;
     for (int64_t i = 0; i < outputs; ++i) {
       NODEWISE_ASSIGN_OR_RETURN(made.emplace_back(),
                                 OutputOf(&body, like.dtype, like.shape));
@@ -436,8 +432,7 @@ absl::Status AddIf(NetworkBuilder& builder) {
       .status();
 }
 
-absl::StatusOr<ValueId> FeedLike(NetworkBuilder& builder,
-                                 const PoolTensor& like) {
+MadeValue FeedLike(NetworkBuilder& builder, const PoolTensor& like) {
   if (like.id != kNoValue) return like.id;
   return builder.AddInput({true, like.dtype, like.shape});
 }
@@ -460,7 +455,7 @@ absl::Status AddLoop(NetworkBuilder& builder) {
   NODEWISE_RETURN_IF_ERROR(Fill(builder, &body));
   NODEWISE_ASSIGN_OR_RETURN(goes_on,
                             body.builder.Add("Identity", {}, {goes_on}));
-  std::vector<ValueId> outputs = {goes_on};
+  ValueIds outputs = {goes_on};
   NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
                             OutputOf(&body, like.dtype, like.shape));
   const bool scans = builder.Often();
@@ -469,7 +464,7 @@ absl::Status AddLoop(NetworkBuilder& builder) {
                               OutputOf(&body, like.dtype, like.shape));
   }
   NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, Finish(&body, std::move(outputs)));
-  std::vector<ValueId> inputs = {trips, kNoValue, state};
+  ValueIds inputs = {trips, kNoValue, state};
   inputs.insert(inputs.end(), body.captures.begin(), body.captures.end());
   return builder
       .AddAll("Loop", {{"body", std::move(graph)}}, std::move(inputs),
@@ -488,12 +483,11 @@ absl::Status AddScan(NetworkBuilder& builder) {
   Body body{NetworkBuilder(OptionsOfBody(builder), builder.choices()), {}};
   NODEWISE_RETURN_IF_ERROR(
       body.builder.AddBodyInput(like.dtype, like.shape).status());
-  const std::vector<int64_t> part(scanned->shape.begin() + 1,
-                                  scanned->shape.end());
+  const Sides part(scanned->shape.begin() + 1, scanned->shape.end());
   NODEWISE_RETURN_IF_ERROR(
       body.builder.AddBodyInput(scanned->dtype, part).status());
   NODEWISE_RETURN_IF_ERROR(Fill(builder, &body));
-  std::vector<ValueId> outputs;
+  ValueIds outputs;
   NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
                             OutputOf(&body, like.dtype, like.shape));
   NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
@@ -502,12 +496,12 @@ absl::Status AddScan(NetworkBuilder& builder) {
   std::vector<NamedAttr> attributes = {{"body", std::move(graph)},
                                        {"num_scan_inputs", int64_t{1}}};
   if (builder.Often(30)) {
-    attributes.push_back({"scan_input_directions", std::vector<int64_t>{1}});
+    attributes.push_back({"scan_input_directions", Sides{1}});
   }
   if (builder.Often(30)) {
-    attributes.push_back({"scan_output_directions", std::vector<int64_t>{1}});
+    attributes.push_back({"scan_output_directions", Sides{1}});
   }
-  std::vector<ValueId> inputs = {like.id, scanned->id};
+  ValueIds inputs = {like.id, scanned->id};
   inputs.insert(inputs.end(), body.captures.begin(), body.captures.end());
   return builder.AddAll("Scan", attributes, std::move(inputs), 2).status();
 }

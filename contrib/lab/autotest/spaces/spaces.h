@@ -10,7 +10,7 @@
 
 namespace nodewise {
 
-using Ints = std::vector<int64_t>;
+using Ints = IntList;
 
 // Which uses of some operators there are to draw from. What comes out need not
 // be legal: the operators' own rules sort that out.

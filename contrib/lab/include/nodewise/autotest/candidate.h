@@ -32,6 +32,8 @@ struct CandidateJob {
   const BackwardCase* backward = nullptr;
 };
 
+using CandidateJobs = absl::Span<const CandidateJob>;
+
 // What came out of one set: the outputs of the network in their order, or why
 // there are none. kUnimplemented: the candidate does not have this at all.
 // kUnavailable: it could not be asked. kAborted and kDeadlineExceeded: it has
@@ -55,7 +57,7 @@ class Candidate {
   using Take = absl::FunctionRef<void(CandidateAnswer answer)>;
   // Hands out the answers in the order of the jobs, each as soon as it is
   // there.
-  virtual void Run(absl::Span<const CandidateJob> jobs, Take take) = 0;
+  virtual void Run(CandidateJobs jobs, Take take) = 0;
 };
 
 // Computes one network on one set.
@@ -107,8 +109,7 @@ std::unique_ptr<Candidate> RewrittenCandidate(std::unique_ptr<Candidate> inner,
                                               std::vector<Pass> passes);
 
 // Runs the jobs and returns their answers.
-std::vector<CandidateAnswer> RunJobs(Candidate& candidate,
-                                     absl::Span<const CandidateJob> jobs);
+std::vector<CandidateAnswer> RunJobs(Candidate& candidate, CandidateJobs jobs);
 
 // Joins networks that have nothing in common in one; "cN_" is put before the
 // names of number N. Inputs and outputs are those of the first, then of the

@@ -18,11 +18,13 @@
 
 namespace nodewise {
 
+using IntList = std::vector<int64_t>;  // Sides, axes, places.
+
 // One input of a test case.
 struct CaseInput {
   bool is_given = true;
   DLDataType dtype{};
-  std::vector<int64_t> shape;
+  IntList shape;
   InputDomain domain = {};
   // Contents that belong to the configuration, such as the shape that a Reshape
   // is told; undefined: drawn anew for each set of values.
@@ -78,7 +80,7 @@ class ConfigurationDraw {
 
   // Types, shapes and sides are those of a tensor that is there already, most
   // of the time, wherever they fit.
-  void Prefer(DLDataType dtype, std::vector<int64_t> shape) {
+  void Prefer(DLDataType dtype, IntList shape) {
     prefers_ = true;
     preferred_type_ = dtype;
     preferred_shape_ = std::move(shape);
@@ -119,10 +121,10 @@ class ConfigurationDraw {
   // to 65), rarely 0 if `may_be_empty`; at most `most`.
   int64_t Side(int64_t most = kMostElements, bool may_be_empty = false);
   // A shape, whose elements are no more than kMostElements.
-  std::vector<int64_t> Sides(int64_t least_rank, int64_t most_rank,
-                             bool may_be_empty = true);
+  IntList Sides(int64_t least_rank, int64_t most_rank,
+                bool may_be_empty = true);
   // A shape that broadcasts to this one: sides left out at the front, or 1.
-  std::vector<int64_t> PartOf(const std::vector<int64_t>& shape);
+  IntList PartOf(const IntList& shape);
   // A place from 0 to rank - 1; rank 0 is taken for 1.
   int64_t Axis(size_t rank) {
     return Between(0, std::max<int64_t>(static_cast<int64_t>(rank), 1) - 1);
@@ -135,33 +137,29 @@ class ConfigurationDraw {
     return opset() >= 11 ? SignedAxis(rank) : Axis(rank);
   }
   // Some of all axes, in ascending order.
-  std::vector<int64_t> Axes(size_t rank, bool may_be_none = false);
+  IntList Axes(size_t rank, bool may_be_none = false);
   // Some of all axes in any order; some as negative numbers if the opset is at
   // least `negative_since` (most operators take these since opset 11).
-  std::vector<int64_t> SignedAxes(size_t rank, bool may_be_none = false,
-                                  int negative_since = 11);
+  IntList SignedAxes(size_t rank, bool may_be_none = false,
+                     int negative_since = 11);
   // So many different numbers below `count`, at most all of them.
-  std::vector<int64_t> Distinct(int64_t count, int64_t how_many);
+  IntList Distinct(int64_t count, int64_t how_many);
   // An order of the numbers below `count`; the ascending one is simplest.
-  std::vector<int64_t> Order(size_t count);
+  IntList Order(size_t count);
   Choices* choices() { return choices_; }
 
   // --- What comes out. Inputs are added in their order.
-  void Input(DLDataType dtype, std::vector<int64_t> shape,
-             InputDomain domain = {});
+  void Input(DLDataType dtype, IntList shape, InputDomain domain = {});
   // The network holds it as a constant in some cases (weights, scales).
-  void Weight(DLDataType dtype, std::vector<int64_t> shape,
-              InputDomain domain = {});
+  void Weight(DLDataType dtype, IntList shape, InputDomain domain = {});
   // Contents that the configuration decides on. A constant, unless it may also
   // be an input that holds this.
   void Fixed(NDArray contents, bool is_constant = true);
-  void Numbers(DLDataType dtype, const std::vector<int64_t>& shape,
+  void Numbers(DLDataType dtype, const IntList& shape,
                const std::vector<double>& numbers, bool is_constant = true);
   // int64, of rank 1. What decides the shapes of outputs is a constant most of
   // the time, since few candidates take shapes that only a run tells.
-  void Ints(const std::vector<int64_t>& numbers) {
-    AddInts({std::ssize(numbers)}, numbers);
-  }
+  void Ints(const IntList& numbers) { AddInts({std::ssize(numbers)}, numbers); }
   void Int(int64_t number) { AddInts({}, {number}); }  // int64, of rank 0.
   template <typename T>
   void Scalar(DLDataType dtype, T number, bool is_constant = true) {
@@ -169,11 +167,11 @@ class ConfigurationDraw {
   }
   void NoInput() { configuration_.inputs.push_back({false, {}, {}}); }
   // As Input() and Weight(), or NoInput().
-  void InputIf(bool is_given, DLDataType dtype, std::vector<int64_t> shape,
+  void InputIf(bool is_given, DLDataType dtype, IntList shape,
                InputDomain domain = {}) {
     is_given ? Input(dtype, std::move(shape), domain) : NoInput();
   }
-  void WeightIf(bool is_given, DLDataType dtype, std::vector<int64_t> shape,
+  void WeightIf(bool is_given, DLDataType dtype, IntList shape,
                 InputDomain domain = {}) {
     is_given ? Weight(dtype, std::move(shape), domain) : NoInput();
   }
@@ -217,8 +215,7 @@ class ConfigurationDraw {
  private:
   void AddInts(absl::Span<const int64_t> shape,
                absl::Span<const int64_t> numbers);
-  void AddConstant(DLDataType dtype, std::vector<int64_t> shape,
-                   const InputDomain& domain);
+  void AddConstant(DLDataType dtype, IntList shape, const InputDomain& domain);
   // The next input is an attribute at this opset.
   bool IsAttribute() const;
   // No choice is made where there is nothing to prefer.
@@ -227,7 +224,7 @@ class ConfigurationDraw {
   Choices* const choices_;
   bool prefers_ = false;
   DLDataType preferred_type_{};
-  std::vector<int64_t> preferred_shape_;
+  IntList preferred_shape_;
   bool prefers_whole_ = false;
   Configuration configuration_;
   absl::Status status_;
