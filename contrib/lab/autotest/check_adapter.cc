@@ -174,7 +174,9 @@ class SpoiledRunner : public Runner {
     TensorSink* next_;
   };
 
-  // What the value would be with these inputs and patches, spoiled.
+  // What the value would be with these inputs and patches, spoiled. The other
+  // runner gets the same patches: an operation before the fault may be
+  // exchanged, too.
   absl::StatusOr<NDArray> SpoiledIn(const std::vector<NamedTensor>& given,
                                     const std::vector<TensorPatch>& patches) {
     ValueKeeper keeper;
@@ -339,6 +341,7 @@ class ChangeSearch {
   }
 
  private:
+  // Tries the edits of one operation in any order.
   std::optional<ChangedNetwork> Try(OperationId id, size_t* tried) {
     const Network& network = *checked_.network;
     const Operation& operation = network.operation(id);
@@ -358,7 +361,8 @@ class ChangeSearch {
     return std::nullopt;
   }
 
-  // None if the change cannot be made, or does not show.
+  // None if the change cannot be made, or does not show. An output of another
+  // shape or type would be noticed without any search.
   std::optional<ChangedNetwork> Shown(const OperationEdit& edit,
                                       OperationId id) const {
     Network changed = *checked_.network;
@@ -460,6 +464,7 @@ AdapterTrial Searched(const NetworkProgram& program,
   return trial;
 }
 
+// Runs the program once; a sink gets the values that are observed.
 absl::StatusOr<std::vector<NamedTensor>> RunBy(const NetworkProgram& program,
                                                const CheckedNetwork& checked,
                                                const Planted& planted,
@@ -479,9 +484,9 @@ bool AreSame(const NamedTensor& a, const NamedTensor& b) {
          HasEqualBytes(a.tensor, b.tensor);
 }
 
-// Whether the runtime makes the same of a network that was changed: a converter
-// may drop the attribute that the change is in. There is nothing to be named
-// then, however right the search is.
+// Whether the runtime makes the same of a network that was changed, to the last
+// bit: a converter may drop the attribute that the change is in. There is
+// nothing to be named then, however right the search is.
 bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
                  const Planted& changed) {
   const auto before = RunBy(program, checked, Sound(checked));
@@ -583,6 +588,7 @@ absl::StatusOr<Planted> Draw(const NetworkProgram& program,
   return planted;
 }
 
+// A trial is told by its place and by what was done there.
 bool WasPlanted(const AdapterCheck& check, const CheckedNetwork& checked,
                 const Planted& planted) {
   return std::ranges::any_of(check.trials, [&](const AdapterTrial& trial) {

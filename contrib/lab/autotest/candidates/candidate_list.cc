@@ -263,9 +263,7 @@ std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options) {
 // not made it right: only what agrees, or may agree, makes the finding go away.
 std::string Attribute(const AutotestFinding& finding,
                       const std::vector<CandidateVariant>& variants) {
-  if (variants.empty()) {
-    return "nothing of this candidate can be switched off";
-  }
+  if (variants.empty()) return "nothing of this candidate can be switched off";
   const CaseReference reference(finding.made);
   std::vector<std::string> gone;
   for (const CandidateVariant& variant : variants) {

@@ -22,6 +22,7 @@ struct Task {
 };
 using Tasks = absl::Span<const Task>;
 
+// What is known of the program. Whether it takes cases is found out by asking.
 struct ForeignProgram {
   std::string name;
   ForeignCommand command;
@@ -198,6 +199,7 @@ class ForeignNetworks : public Candidate {
   size_t jobs_at_once() const override { return 64; }
 
   void Run(CandidateJobs jobs, Take take) override {
+    // For one set alone both ways are one run, and asking would be a second.
     const bool is_one = jobs.size() == 1 && jobs[0].sets.size() == 1;
     if (!is_one && !has_asked_) {
       program_.takes_cases = AsksForCases();
@@ -240,6 +242,7 @@ std::unique_ptr<Candidate> ForeignCandidate(std::string name,
       ForeignProgram{std::move(name), std::move(command), limits});
 }
 
+// Names are told apart by a prefix, which messages of a program name as well.
 absl::StatusOr<Network> JoinNetworks(
     absl::Span<const Network* const> networks) {
   Network joined("cases");

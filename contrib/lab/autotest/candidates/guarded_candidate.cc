@@ -61,6 +61,7 @@ class Writer {
 };
 
 // Takes apart what a Writer has written, in a child that may have gone wild.
+// Counts and sides are bounded before memory is taken for them.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -124,6 +125,8 @@ class GuardedNetworks : public OuterCandidate {
     return std::max(inner().jobs_at_once(), Candidate::jobs_at_once());
   }
 
+  // Answers are handed out when all jobs are done, since a child may be in the
+  // middle of the next one when something is wrong with it.
   void Run(CandidateJobs jobs, Take take) override {
     std::vector<CandidateAnswer> answers;
     for (const CandidateJob& job : jobs) {

@@ -36,6 +36,7 @@ uint64_t Choices::UpTo(uint64_t most) {
 Choices::Group::Group(Choices* choices)
     : choices_(*choices), begin_(choices->made_.size()) {}
 
+// A group in which nothing was chosen cannot be left out.
 Choices::Group::~Group() {
   const size_t end = choices_.made_.size();
   if (end > begin_) choices_.groups_.push_back({begin_, end});
@@ -56,6 +57,8 @@ struct FloatLimits {
   double smallest = 0;
 };
 
+// The short types have no numeric_limits: float16 has 5 bits of exponent and 10
+// of the fraction, bfloat16 8 and 7.
 FloatLimits LimitsOf(DLDataType dtype) {
   if (dtype == kFloat64) {
     return {std::numeric_limits<double>::max(),
@@ -133,9 +136,7 @@ class NumberDraw {
         }
         return;
       case ContentKind::kHalves:
-        if (is_whole_) {
-          return Each(count, numbers, [this] { return Whole(); });
-        }
+        if (is_whole_) return Each(count, numbers, [this] { return Whole(); });
         return Each(count, numbers,
                     [this] { return Nearest(Whole() + 0.5 * few_.Below(2)); });
       case ContentKind::kUniform:
@@ -167,15 +168,15 @@ class NumberDraw {
   }
 
   double Uniform() {
-    if (is_whole_) {
-      return first_ + std::floor(Unit() * places_);
-    }
+    if (is_whole_) return first_ + std::floor(Unit() * places_);
     return domain_.least + Unit() * (domain_.most - domain_.least);
   }
 
-  // In [0, 1).
+  // In [0, 1), with all 53 bits that a double holds.
   double Unit() { return static_cast<double>(random_.Next() >> 11) * 0x1p-53; }
 
+  // Tiny numbers are some of the subnormal ones, huge ones the largest and its
+  // halves: two of these overflow when they are added.
   double Special(const FloatLimits& limits) {
     const double sign = few_.Below(2) == 0 ? 1 : -1;
     switch (special_) {

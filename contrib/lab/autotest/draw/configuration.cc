@@ -108,6 +108,8 @@ absl::StatusOr<Network> NetworkOf(const Configuration& configuration) {
   return network;
 }
 
+// Each input is a group of its own among the choices, as DrawTensor() makes
+// one.
 absl::StatusOr<std::vector<NDArray>> DrawInputs(
     const Configuration& configuration, Choices* choices, SpecialKind special) {
   std::vector<NDArray> inputs;
@@ -226,6 +228,7 @@ IntList ConfigurationDraw::Sides(int64_t least_rank, int64_t most_rank,
   return sides;
 }
 
+// Sides at the front go first, and any side of what is left may be 1 then.
 IntList ConfigurationDraw::PartOf(const IntList& shape) {
   const Choices::Group group(choices_);
   IntList part = shape;
@@ -238,6 +241,7 @@ IntList ConfigurationDraw::PartOf(const IntList& shape) {
   return part;
 }
 
+// The negative number is the same axis: a choice more, not another axis.
 int64_t ConfigurationDraw::SignedAxis(size_t rank) {
   const int64_t axis = Axis(rank);
   const auto count = std::max<int64_t>(static_cast<int64_t>(rank), 1);
@@ -311,6 +315,8 @@ void ConfigurationDraw::AddConstant(DLDataType dtype, IntList shape,
                                    std::move(drawn).value_or(NDArray()), true});
 }
 
+// Compilers compute with constants ahead, and lay weights out for their
+// kernels; a weight that is an input takes the other way.
 void ConfigurationDraw::Weight(DLDataType dtype, IntList shape,
                                InputDomain domain) {
   if (IsAttribute() || Often()) {

@@ -500,9 +500,7 @@ std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
     const auto is_made = [&](ValueId output) {
       return network.value(output).producer != id;
     };
-    if (std::ranges::all_of(outputs, is_made)) {
-      add(std::move(kept), outputs);
-    }
+    if (std::ranges::all_of(outputs, is_made)) add(std::move(kept), outputs);
   }
   return builds;
 }

@@ -138,6 +138,7 @@ absl::StatusOr<const AttrField*> FieldOf(const OperatorDef& def,
                     : fmt::format("one of: {}", fmt::join(names, ", ")));
 }
 
+// As a program would write the value: a text in quotes, a tuple as a call.
 std::string CppText(const GeneratedValue& value) {
   if (const auto* const text = value.As<std::string>()) {
     return fmt::format("\"{}\"", *text);
@@ -196,6 +197,7 @@ std::string TensorText(const NDArray& tensor) {
 
 using DualKind = DualObject::State::Kind;
 
+// A generator can be made of it, as of any tuple of numbers.
 GeneratedValue ShapeAsTuple(const GeneratedValue& tensor) {
   GeneratedTuple sides;
   for (const int64_t side : tensor.As<NDArray>()->shape()) {
@@ -305,6 +307,8 @@ class DualCase {
     return Made(std::move(state));
   }
 
+  // Parameters are drawn with each call that uses the module, and once in a
+  // case.
   DualObject Bind(const DualObject::State& of,
                   std::vector<DualAttribute> attributes,
                   std::vector<DualInput> parameters) {
@@ -322,6 +326,7 @@ class DualCase {
     return module;
   }
 
+  // A call that fails ends the case; the program may go on.
   DualObject Call(const DualObject::State& of, std::vector<DualInput> inputs,
                   std::vector<DualAttribute> attributes, size_t num_outputs) {
     if (!status_.ok()) return Fail(status_);
@@ -685,6 +690,7 @@ struct Tried {
   std::vector<ChoiceSpan> groups;
 };
 
+// Comparing draws, too: cotangents. So the choices are taken when all is done.
 Tried Try(const OpSet& ops, Candidate& tested, const Program& program,
           const DualOptions& options, Choices choices) {
   Tried tried;
@@ -698,6 +704,7 @@ Tried Try(const OpSet& ops, Candidate& tested, const Program& program,
   return tried;
 }
 
+// Only what was compared and found wrong: other errors are not worth shrinking.
 bool Differs(const Tried& tried) { return absl::IsInternal(tried.status); }
 
 // Returns the simplest case that differs, too. Each simpler sequence of

@@ -284,9 +284,7 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
   size_t given = 0;
   for (const CaseInput& input : configuration.inputs) {
     if (!input.is_given || input.is_constant) continue;
-    if (IsFloat(input.dtype) && !input.domain.is_whole) {
-      wanted.push_back(given);
-    }
+    if (IsFloat(input.dtype) && !input.domain.is_whole) wanted.push_back(given);
     ++given;
   }
   if (wanted.empty()) {

@@ -43,6 +43,8 @@ Ints DrawRows(ConfigurationDraw& draw, int64_t features) {
   return draw.Often(20) ? Ints{features} : Ints{rows, features};
 }
 
+// What becomes of scores in the end. PROBIT wants numbers between 0 and 1, and
+// gives NaN for most others.
 void DrawTransform(ConfigurationDraw& draw) {
   draw.MaybeWord("post_transform",
                  {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"});
@@ -224,9 +226,7 @@ class TreeListDraw {
     draw_.Attr("nodes_modes", modes_);
     draw_.Attr("nodes_truenodeids", true_ids_);
     draw_.Attr("nodes_falsenodeids", false_ids_);
-    if (draw_.Often()) {
-      draw_.Attr("nodes_missing_value_tracks_true", missing_);
-    }
+    if (draw_.Often()) draw_.Attr("nodes_missing_value_tracks_true", missing_);
     if (draw_.Often(20)) AddNumbers("nodes_hitrates", Floats(ids_.size(), 1));
     AddNumbers("nodes_values", splits_);
     draw_.Attr(votes + "_treeids", vote_trees_);
@@ -234,7 +234,8 @@ class TreeListDraw {
     draw_.Attr(votes + "_ids", vote_targets_);
     AddNumbers(votes + "_weights", weights_);
   }
-  // As a list, or as a tensor in versions that have them.
+  // As a list, or as a tensor in versions that have them. The types of tensors
+  // may differ from each other and from that of the input.
   void AddNumbers(const std::string& name, const Floats& numbers) {
     if (draw_.def().since < 3 || draw_.Often(70)) {
       draw_.Attr(name, numbers);
@@ -245,6 +246,8 @@ class TreeListDraw {
   }
 
  private:
+  // Returns the number of the node within its tree. What it leads to is known
+  // only when the nodes below have been drawn, and is filled in then.
   int64_t AddNode(int64_t depth) {
     const Choices::Group group(draw_.choices());
     const size_t at = ids_.size();
@@ -291,6 +294,7 @@ class TreeListDraw {
   Floats splits_, weights_;
 };
 
+// What the votes of all trees come to is added to a base value for each target.
 void DrawTreeRegressor(ConfigurationDraw& draw) {
   const int64_t features = draw.Between(1, 4);
   const int64_t targets = draw.Between(1, 3);

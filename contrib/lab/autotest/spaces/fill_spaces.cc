@@ -41,9 +41,7 @@ void DrawConstant(ConfigurationDraw& draw) {
 }
 
 void DrawConstantOfShape(ConfigurationDraw& draw) {
-  if (draw.Often(75)) {
-    draw.Attr("value", DrawAttrTensor(draw, draw.Any(), {1}));
-  }
+  if (draw.Often(75)) draw.Attr("value", DrawAttrTensor(draw, draw.Any(), {1}));
   draw.Ints(draw.Sides(0, 4));
 }
 

@@ -58,9 +58,7 @@ InputDomain DrawInterpolation(ConfigurationDraw& draw) {
                                     "floor", "ceil"});
     return {};
   }
-  if (mode == "cubic") {
-    draw.MaybeAttr<float>("cubic_coeff_a", {-0.75F, -0.5F});
-  }
+  if (mode == "cubic") draw.MaybeAttr<float>("cubic_coeff_a", {-0.75F, -0.5F});
   draw.Flag("exclude_outside");
   if (draw.opset() >= 18) draw.Flag("antialias");
   return kFiniteDomain;
@@ -108,11 +106,8 @@ void DrawResize11(ConfigurationDraw& draw) {
   const auto leave_out = [&draw] {
     draw.opset() < 13 ? draw.Numbers(kFloat32, {0}, {}) : draw.NoInput();
   };
-  if (crops || draw.Often(10)) {
-    draw.Numbers(kFloat32, {2 * count}, box);
-  } else {
-    leave_out();
-  }
+  crops || draw.Often(10) ? draw.Numbers(kFloat32, {2 * count}, box)
+                          : leave_out();
   if (!has_sizes) {
     return draw.Numbers(kFloat32, {count}, scales, !draw.Often(15));
   }
@@ -221,9 +216,7 @@ void DrawRoi(ConfigurationDraw& draw) {
   }
   draw.Input(dtype, shape, is_max ? InputDomain::WithoutNan() : kFiniteDomain);
   draw.Numbers(dtype, {count, is_max ? 5 : 4}, numbers, draw.Often());
-  if (!is_max) {
-    draw.Input(kInt64, {count}, InputDomain::Whole(0, shape[0] - 1));
-  }
+  if (!is_max) draw.Input(kInt64, {count}, InputDomain::Whole(0, shape[0] - 1));
 }
 
 constexpr OperatorSpace kImageSpaces[] = {{&DrawAffineGrid, "AffineGrid"},

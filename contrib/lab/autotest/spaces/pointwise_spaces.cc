@@ -38,9 +38,7 @@ void DrawAtAxis(ConfigurationDraw& draw) {
       if (draw.Often(15)) side = 1;
     }
     draw.Attr("broadcast", 1);
-    if (first < rank && (last < rank || draw.Often())) {
-      draw.Attr("axis", first);
-    }
+    if (first < rank && (last < rank || draw.Often())) draw.Attr("axis", first);
   } else if (draw.Often()) {
     draw.Attr("broadcast", 0);
   }
@@ -149,11 +147,8 @@ void DrawCast(ConfigurationDraw& draw) {
   const DLDataType to = draw.Any();
   const Ints shape = draw.Sides(0, 4);
   draw.Input(from, shape, CastDomain(from, to));
-  if (draw.Is("CastLike")) {
-    draw.Input(to, draw.Sides(0, 2));
-  } else {
-    draw.TypeAttr("to", to);
-  }
+  draw.Is("CastLike") ? draw.Input(to, draw.Sides(0, 2))
+                      : draw.TypeAttr("to", to);
   if (draw.opset() >= 19) draw.Flag("saturate");
   if (draw.opset() >= 24)
     draw.MaybeWord("round_mode", {"up", "down", "nearest"});

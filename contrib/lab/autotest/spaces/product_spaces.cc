@@ -72,6 +72,7 @@ void DrawGemm(ConfigurationDraw& draw) {
   }
 }
 
+// The usual type comes first, and once more among the new ones.
 DLDataType DrawCode(ConfigurationDraw& draw) {
   return draw.opset() >= kBlocksSince
              ? draw.One({kUint8, kInt8, kUint8, kInt16, kUint16})
@@ -163,6 +164,8 @@ void DrawDequantize(ConfigurationDraw& draw) {
   }
 }
 
+// Scale and zero point are results, and depend on the least and the largest
+// number.
 void DrawDynamicQuantize(ConfigurationDraw& draw) {
   draw.Outputs(3);
   draw.Input(kFloat32, draw.Sides(1, 4, false), InputDomain::Within(-4, 4));

@@ -26,11 +26,11 @@ void DrawReduce(ConfigurationDraw& draw) {
   }
 }
 
+// With equal elements the first place counts, or the last one if an attribute
+// says so.
 void DrawArgExtreme(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  if (draw.Often(80)) {
-    draw.Attr("axis", draw.AxisOfOpset(shape.size()));
-  }
+  if (draw.Often(80)) draw.Attr("axis", draw.AxisOfOpset(shape.size()));
   draw.Flag("keepdims");
   if (draw.opset() >= 12) draw.Flag("select_last_index");
   draw.Input(draw.Number(), shape);
@@ -189,6 +189,7 @@ void DrawMeanVariance(ConfigurationDraw& draw) {
   draw.Input(draw.Float(), shape);
 }
 
+// The window of channels may be even, and is longer behind the element then.
 void DrawLrn(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(3, 5, false);
   draw.Attr("size", draw.Between(1, 6));

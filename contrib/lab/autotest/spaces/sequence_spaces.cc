@@ -92,9 +92,7 @@ void DrawLengths(ConfigurationDraw& draw, const Layer& layer) {
 // Each output may be left out, but one.
 void DrawWanted(ConfigurationDraw& draw, size_t count) {
   std::vector<bool> wanted(count, true);
-  if (draw.Often(40)) {
-    wanted[static_cast<size_t>(draw.Axis(count))] = false;
-  }
+  if (draw.Often(40)) wanted[static_cast<size_t>(draw.Axis(count))] = false;
   draw.WantOutputs(std::move(wanted));
 }
 

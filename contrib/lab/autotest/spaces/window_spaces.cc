@@ -178,11 +178,8 @@ void DrawConvTranspose(ConfigurationDraw& draw) {
 
 // The norm is a whole number from version 2 on.
 void DrawNorm(ConfigurationDraw& draw) {
-  if (draw.def().since < 2) {
-    draw.MaybeAttr<float>("p", {2, 1, 3, 1.5F});
-  } else {
-    draw.MaybeAttr<int64_t>("p", {2, 1, 3});
-  }
+  draw.def().since < 2 ? draw.MaybeAttr<float>("p", {2, 1, 3, 1.5F})
+                       : draw.MaybeAttr<int64_t>("p", {2, 1, 3});
 }
 
 // Dilations and ceil_mode came to the three pools with different opsets.
