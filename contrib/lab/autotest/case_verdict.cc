@@ -14,6 +14,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/support/status_macros.h"
+#include "nodewise/tensors/bound_source.h"
 
 namespace nodewise {
 namespace {
@@ -158,6 +159,118 @@ CaseVerdict CouldNotJudge(size_t output, const absl::Status& status) {
   return {CaseOutcome::kInconclusive, output, std::string(status.message())};
 }
 
+// What the outputs of one set are judged by. Bounds are sampled when they are
+// asked for, once for all outputs.
+struct Evidence {
+  const Network& network;
+  const ValueSet& set;
+  bool is_gradient = false;
+  std::vector<Bounds> sampled = {};
+};
+
+// The bounds that are proved are of the reference's own formula. For a
+// gradient, which may be computed by another one, bounds are sampled as well,
+// from runs in which the results of operations are moved by as much as a kernel
+// may be off. A mismatch by the first and not by the second is inconclusive.
+absl::StatusOr<CaseVerdict> ByBounds(Evidence& evidence, size_t output,
+                                     TensorItem item, const DLTensor& actual) {
+  NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
+                            CompareTensors(item, actual));
+  CaseVerdict proved = VerdictOf(output, std::move(compared));
+  const bool is_wrong = proved.outcome == CaseOutcome::kMismatch;
+  if (proved.outcome == CaseOutcome::kAgrees || !evidence.is_gradient) {
+    return proved;
+  }
+  std::vector<Bounds>& sampled = evidence.sampled;
+  if (sampled.empty()) {
+    NODEWISE_ASSIGN_OR_RETURN(
+        sampled, SampledBounds(evidence.network, evidence.set.inputs));
+  }
+  item.bound_source = nullptr;
+  item.proved_bounds = sampled[output].proved;
+  item.expected_bounds = sampled[output].expected;
+  NODEWISE_ASSIGN_OR_RETURN(compared, CompareTensors(item, actual));
+  CaseVerdict verdict = VerdictOf(output, std::move(compared));
+  if (!is_wrong || verdict.outcome == CaseOutcome::kMismatch) return verdict;
+  proved.outcome = CaseOutcome::kInconclusive;
+  proved.reason += "; another formula may differ as much";
+  return proved;
+}
+
+// For a network of several operations: makes a mismatch inconclusive where a
+// correct candidate may differ as well.
+void Excuse(const Evidence& evidence, const NDArray& expected,
+            const NDArray& actual, BoundSource& bounds, CaseVerdict* verdict) {
+  if (evidence.network.order().size() < 2) return;
+  if (HangsOnZeros(evidence.network, evidence.set.inputs, expected,
+                   verdict->output)) {
+    verdict->reason = "follows from the sign of a zero on the way";
+  } else if (verdict->comparison.has_value() &&
+             verdict->comparison->metrics.non_finite() > 0 &&
+             OverflowsSomewhere(expected, actual, bounds)) {
+    verdict->reason = "it is not known how far away an overflow is";
+  } else {
+    return;
+  }
+  verdict->outcome = CaseOutcome::kInconclusive;
+}
+
+// Types and shapes first, of all outputs, since numbers of a wrong shape
+// compare with nothing. Then equal bytes, which most outputs have and which
+// spare the run that bounds take. What is left is compared output by output,
+// and the worst verdict is that of the case.
+CaseVerdict JudgeOutputs(Evidence evidence,
+                         const std::vector<NDArray>& expected,
+                         const std::vector<NDArray>& actual) {
+  if (actual.size() != expected.size()) {
+    return WrongType(0, fmt::format("{} outputs, expected {}", actual.size(),
+                                    expected.size()));
+  }
+  bool is_equal = true;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!actual[i].defined()) return WrongType(i, "no tensor");
+    if (!(actual[i].dtype() == expected[i].dtype()) ||
+        actual[i].shape() != expected[i].shape()) {
+      return WrongType(i, fmt::format("is {}, expected {}",
+                                      ToString(TensorType::Of(*actual[i])),
+                                      ToString(TensorType::Of(*expected[i]))));
+    }
+    is_equal = is_equal && HasEqualBytes(expected[i], actual[i]);
+  }
+  if (is_equal) return {};
+  if (evidence.is_gradient && !std::ranges::all_of(expected, &IsFinite)) {
+    return {CaseOutcome::kInconclusive, 0,
+            "the gradient is not finite, and depends on what is rounded"};
+  }
+  const auto run = RunWithLazyBounds(evidence.network, evidence.set.inputs);
+  if (!run.ok()) return CouldNotJudge(0, run.status());
+  CaseVerdict worst;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const TensorKey key{"y", static_cast<uint32_t>(i), TensorRole::kOutput,
+                        "reference"};
+    TensorItem item{key};
+    item.tensor = expected[i].tensor();
+    item.bound_source = &(*run)->bounds(i);
+    auto by_bounds = ByBounds(evidence, i, item, *actual[i]);
+    if (!by_bounds.ok()) return CouldNotJudge(i, by_bounds.status());
+    CaseVerdict verdict = *std::move(by_bounds);
+    if (verdict.outcome < CaseOutcome::kMismatch && evidence.set.is_exact &&
+        !MayRoundExactSums(evidence.network)) {
+      item.bound_source = nullptr;
+      auto compared = CompareTensors(item, *actual[i], kBitForBit);
+      if (compared.ok() && compared->is_wrong()) {
+        verdict = VerdictOf(i, *std::move(compared));
+        verdict.reason = "other bits than every order of the sums gives";
+      }
+    }
+    if (verdict.outcome == CaseOutcome::kMismatch) {
+      Excuse(evidence, expected[i], actual[i], (*run)->bounds(i), &verdict);
+    }
+    if (verdict.outcome > worst.outcome) worst = std::move(verdict);
+  }
+  return worst;
+}
+
 }  // namespace
 
 std::string_view NameOf(CaseOutcome outcome) {
@@ -248,111 +361,14 @@ CaseVerdict CaseReference::Judge(const ValueSet& set,
         actual.ok() ? CaseOutcome::kReferenceRefuses : CaseOutcome::kBothRefuse,
         0, std::string(expected.status().message())};
   }
-  if (actual.ok()) return JudgeOutputs(set, *expected, *actual);
+  if (actual.ok()) {
+    return JudgeOutputs({network_, set, is_gradient_}, *expected, *actual);
+  }
   const absl::Status& why = actual.status();
   return {absl::IsAborted(why)            ? CaseOutcome::kCrash
           : absl::IsDeadlineExceeded(why) ? CaseOutcome::kHang
                                           : CaseOutcome::kCandidateRefuses,
           0, std::string(why.message())};
-}
-
-// The bounds that are proved are of the reference's own formula. For a
-// gradient, which may be computed by another one, bounds are sampled as well,
-// from runs in which the results of operations are moved by as much as a kernel
-// may be off. A mismatch by the first and not by the second is inconclusive.
-absl::StatusOr<CaseVerdict> CaseReference::ByBounds(
-    const ValueSet& set, size_t output, TensorItem item, const DLTensor& actual,
-    std::vector<Bounds>* sampled) const {
-  NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
-                            CompareTensors(item, actual));
-  CaseVerdict proved = VerdictOf(output, std::move(compared));
-  const bool is_wrong = proved.outcome == CaseOutcome::kMismatch;
-  if (proved.outcome == CaseOutcome::kAgrees || !is_gradient_) return proved;
-  if (sampled->empty()) {
-    NODEWISE_ASSIGN_OR_RETURN(*sampled, SampledBounds(network_, set.inputs));
-  }
-  item.bound_source = nullptr;
-  item.proved_bounds = (*sampled)[output].proved;
-  item.expected_bounds = (*sampled)[output].expected;
-  NODEWISE_ASSIGN_OR_RETURN(compared, CompareTensors(item, actual));
-  CaseVerdict verdict = VerdictOf(output, std::move(compared));
-  if (!is_wrong || verdict.outcome == CaseOutcome::kMismatch) return verdict;
-  proved.outcome = CaseOutcome::kInconclusive;
-  proved.reason += "; another formula may differ as much";
-  return proved;
-}
-
-void CaseReference::Excuse(const ValueSet& set, const NDArray& expected,
-                           const NDArray& actual, BoundSource& bounds,
-                           CaseVerdict* verdict) const {
-  if (network_.order().size() < 2) return;
-  if (HangsOnZeros(network_, set.inputs, expected, verdict->output)) {
-    verdict->reason = "follows from the sign of a zero on the way";
-  } else if (verdict->comparison.has_value() &&
-             verdict->comparison->metrics.non_finite() > 0 &&
-             OverflowsSomewhere(expected, actual, bounds)) {
-    verdict->reason = "it is not known how far away an overflow is";
-  } else {
-    return;
-  }
-  verdict->outcome = CaseOutcome::kInconclusive;
-}
-
-// Types and shapes first, of all outputs, since numbers of a wrong shape
-// compare with nothing. Then equal bytes, which most outputs have and which
-// spare the run that bounds take. What is left is compared output by output,
-// and the worst verdict is that of the case.
-CaseVerdict CaseReference::JudgeOutputs(
-    const ValueSet& set, const std::vector<NDArray>& expected,
-    const std::vector<NDArray>& actual) const {
-  if (actual.size() != expected.size()) {
-    return WrongType(0, fmt::format("{} outputs, expected {}", actual.size(),
-                                    expected.size()));
-  }
-  bool is_equal = true;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (!actual[i].defined()) return WrongType(i, "no tensor");
-    if (!(actual[i].dtype() == expected[i].dtype()) ||
-        actual[i].shape() != expected[i].shape()) {
-      return WrongType(i, fmt::format("is {}, expected {}",
-                                      ToString(TensorType::Of(*actual[i])),
-                                      ToString(TensorType::Of(*expected[i]))));
-    }
-    is_equal = is_equal && HasEqualBytes(expected[i], actual[i]);
-  }
-  if (is_equal) return {};
-  if (is_gradient_ && !std::ranges::all_of(expected, &IsFinite)) {
-    return {CaseOutcome::kInconclusive, 0,
-            "the gradient is not finite, and depends on what is rounded"};
-  }
-  const auto run = RunWithLazyBounds(network_, set.inputs);
-  if (!run.ok()) return CouldNotJudge(0, run.status());
-  std::vector<Bounds> sampled;
-  CaseVerdict worst;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const TensorKey key{"y", static_cast<uint32_t>(i), TensorRole::kOutput,
-                        "reference"};
-    TensorItem item{key};
-    item.tensor = expected[i].tensor();
-    item.bound_source = &(*run)->bounds(i);
-    auto by_bounds = ByBounds(set, i, item, *actual[i], &sampled);
-    if (!by_bounds.ok()) return CouldNotJudge(i, by_bounds.status());
-    CaseVerdict verdict = *std::move(by_bounds);
-    if (verdict.outcome < CaseOutcome::kMismatch && set.is_exact &&
-        !MayRoundExactSums(network_)) {
-      item.bound_source = nullptr;
-      auto compared = CompareTensors(item, *actual[i], kBitForBit);
-      if (compared.ok() && compared->is_wrong()) {
-        verdict = VerdictOf(i, *std::move(compared));
-        verdict.reason = "other bits than every order of the sums gives";
-      }
-    }
-    if (verdict.outcome == CaseOutcome::kMismatch) {
-      Excuse(set, expected[i], actual[i], (*run)->bounds(i), &verdict);
-    }
-    if (verdict.outcome > worst.outcome) worst = std::move(verdict);
-  }
-  return worst;
 }
 
 }  // namespace nodewise

@@ -14,7 +14,6 @@
 #include "nodewise/autotest/operator_space.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
 
@@ -76,21 +75,6 @@ class CaseReference {
                     const CandidateOutputs& actual) const;
 
  private:
-  CaseVerdict JudgeOutputs(const ValueSet& set,
-                           const std::vector<NDArray>& expected,
-                           const std::vector<NDArray>& actual) const;
-
-  // Judges by the bounds that are proved, or else by those that `sampled` gets
-  // when they are asked for.
-  absl::StatusOr<CaseVerdict> ByBounds(const ValueSet& set, size_t output,
-                                       TensorItem item, const DLTensor& actual,
-                                       std::vector<Bounds>* sampled) const;
-  // For a network of several operations: makes a mismatch inconclusive where a
-  // correct candidate may differ as well.
-  void Excuse(const ValueSet& set, const NDArray& expected,
-              const NDArray& actual, BoundSource& bounds,
-              CaseVerdict* verdict) const;
-
   const Network& network_;
   const bool is_gradient_;
   const Interpreter interpreter_;
