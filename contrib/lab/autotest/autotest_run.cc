@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "contrib/lab/autotest/draw/shrink_case.h"
 #include "contrib/lab/autotest/networks/case_network.h"
 #include "fmt/format.h"
@@ -77,17 +78,12 @@ Choices ChoicesOfSet(uint64_t seed_of_sets, uint64_t set) {
   return Choices(RandomSource(seed_of_sets + set));
 }
 
-// A configuration and its sets on their way through the candidate.
-struct PreparedCase {
+struct NumberedCase : PreparedCase {
+  using PreparedCase::PreparedCase;
   std::string name;  // Under which it is counted.
   uint64_t number = 0;
   std::vector<uint64_t> choices;
-  OperatorCase made;
-  std::unique_ptr<CaseReference> reference;
-  std::vector<ValueSet> sets;
   std::vector<uint64_t> set_numbers;
-  std::vector<CandidateOutputs> expected;
-  std::vector<std::vector<NDArray>> inputs;
 };
 
 // What a finding is about: the operator, how it fails, which attributes it
@@ -127,7 +123,7 @@ class AutotestRun {
                  options_.seconds;
     };
     const uint64_t sets = std::max<uint64_t>(options_.sets, 1);
-    std::vector<PreparedCase> batch;
+    std::vector<NumberedCase> batch;
     if (source_.is_empty()) return std::move(result_);
     for (uint64_t number = options_.shard; number * sets < options_.runs;
          number += options_.shards) {
@@ -143,23 +139,21 @@ class AutotestRun {
   // Draws a configuration with its sets, and has the reference compute them.
   // Sets that it refuses never reach the candidate.
   void Prepare(uint64_t number, uint64_t sets,
-               std::vector<PreparedCase>* batch) {
-    PreparedCase prepared;
-    prepared.number = number;
-    prepared.name = source_.NameOf(number);
-    OperatorCount& count = result_.operators[prepared.name];
-    auto made = DrawNumber(source_, options_.seed, number, &prepared.choices,
+               std::vector<NumberedCase>* batch) {
+    const std::string name = source_.NameOf(number);
+    OperatorCount& count = result_.operators[name];
+    std::vector<uint64_t> drawn_with;
+    auto made = DrawNumber(source_, options_.seed, number, &drawn_with,
                            &count.refused_draws);
     if (!made.ok()) {
       count.why_no_case = std::string(made.status().message());
       return;
     }
     ++count.configurations;
-    prepared.made = *std::move(made);
-    prepared.reference = std::make_unique<CaseReference>(prepared.made);
-    prepared.expected.reserve(sets);
-    prepared.inputs.reserve(sets);
-    prepared.sets.reserve(sets);
+    NumberedCase prepared(*std::move(made));
+    prepared.name = name;
+    prepared.number = number;
+    prepared.choices = std::move(drawn_with);
     const uint64_t seed_of_sets = SeedOfSets(options_.seed, number);
     for (uint64_t set = 0; set < sets; ++set) {
       Choices choices = ChoicesOfSet(seed_of_sets, set);
@@ -168,32 +162,22 @@ class AutotestRun {
         count.why_no_case = std::string(values.status().message());
         return;
       }
-      prepared.expected.push_back(prepared.reference->Run(values->inputs));
       ++result_.runs;
-      if (!prepared.expected.back().ok()) {
-        // A candidate may do anything with what its operator does not take.
+      if (prepared.Add(*std::move(values))) {
+        prepared.set_numbers.push_back(set);
+      } else {
         ++count.outcomes[static_cast<size_t>(CaseOutcome::kReferenceRefuses)];
-        prepared.expected.pop_back();
-        continue;
       }
-      prepared.inputs.push_back(values->inputs);
-      prepared.sets.push_back(*std::move(values));
-      prepared.set_numbers.push_back(set);
     }
     if (!prepared.sets.empty()) batch->push_back(std::move(prepared));
   }
 
-  void Flush(std::vector<PreparedCase>* batch) {
+  void Flush(std::vector<NumberedCase>* batch) {
     if (batch->empty()) return;
-    std::vector<CandidateJob> jobs;
-    for (const PreparedCase& each : *batch) {
-      jobs.push_back(
-          {each.made.network.get(), each.inputs, each.made.backward.get()});
-    }
-    size_t at = 0;
-    candidate_.Run(jobs, [&](CandidateAnswer answer) {
-      Take(&(*batch)[at++], std::move(answer));
-    });
+    RunPrepared(candidate_, *batch,
+                [this](NumberedCase& prepared, CandidateAnswer answer) {
+                  Take(&prepared, std::move(answer));
+                });
     batch->clear();
     if (options_.progress != nullptr) {
       options_.progress(result_.runs, result_.findings.size());
@@ -201,7 +185,7 @@ class AutotestRun {
   }
 
   // Counts what has come of each set, and follows the first finding.
-  void Take(PreparedCase* prepared, CandidateAnswer answer) {
+  void Take(NumberedCase* prepared, CandidateAnswer answer) {
     OperatorCount& count = result_.operators[prepared->name];
     bool has_found = false;
     for (size_t set = 0; set < prepared->sets.size(); ++set) {
@@ -223,7 +207,7 @@ class AutotestRun {
 
   // Cuts and shrinks what fails, unless enough of that kind was looked at, and
   // keeps it unless its cause is known.
-  void AddFinding(PreparedCase* prepared, size_t set, CandidateOutputs actual,
+  void AddFinding(NumberedCase* prepared, size_t set, CandidateOutputs actual,
                   const CaseVerdict& verdict) {
     FailingCase failing{prepared->choices,
                         ChoicesMadeFor(*prepared, set),
@@ -269,7 +253,7 @@ class AutotestRun {
   }
 
   // The choices that a set was drawn with: few are ever asked for.
-  std::vector<uint64_t> ChoicesMadeFor(const PreparedCase& prepared,
+  std::vector<uint64_t> ChoicesMadeFor(const NumberedCase& prepared,
                                        size_t set) const {
     Choices choices = ChoicesOfSet(SeedOfSets(options_.seed, prepared.number),
                                    prepared.set_numbers[set]);

@@ -156,16 +156,6 @@ class Group {
   size_t small_explained_ = 0;
 };
 
-// A configuration with its sets on their way through the candidate. `inputs`
-// are those of the sets, laid out as jobs want them.
-struct Lesson {
-  OperatorCase made;
-  std::unique_ptr<CaseReference> reference;
-  std::vector<ValueSet> sets;
-  std::vector<CandidateOutputs> expected;
-  std::vector<std::vector<NDArray>> inputs;
-};
-
 class DeviationLearner {
  public:
   DeviationLearner(const std::vector<const OperatorDef*>& rows,
@@ -179,7 +169,7 @@ class DeviationLearner {
   // cases.
   absl::StatusOr<Learned> Run(std::string runtime) {
     const size_t all = rows_.size() * options_.configurations;
-    std::vector<Lesson> batch;
+    std::vector<PreparedCase> batch;
     for (size_t number = 0; number < all; ++number) {
       Prepare(number, &batch);
       if (batch.size() < candidate_.jobs_at_once()) continue;
@@ -199,14 +189,12 @@ class DeviationLearner {
  private:
   // Operators take turns, as in a test. A set that the reference refuses is
   // left out, and so is a configuration that cannot be drawn.
-  void Prepare(size_t number, std::vector<Lesson>* batch) {
+  void Prepare(size_t number, std::vector<PreparedCase>* batch) {
     std::vector<uint64_t> choices;
     uint64_t refused = 0;
     auto made = DrawNumber(*source_, options_.seed, number, &choices, &refused);
     if (!made.ok()) return;
-    Lesson lesson;
-    lesson.made = *std::move(made);
-    lesson.reference = std::make_unique<CaseReference>(lesson.made);
+    PreparedCase lesson(*std::move(made));
     const Configuration further = WithFurther(lesson.made.configuration);
     for (uint64_t set = 0; set < options_.sets; ++set) {
       Choices drawn(RandomSource(options_.seed,
@@ -214,11 +202,7 @@ class DeviationLearner {
       auto values = DrawInputs(
           set % 2 == 0 ? lesson.made.configuration : further, &drawn);
       if (!values.ok()) return;
-      CandidateOutputs expected = lesson.reference->Run(*values);
-      if (!expected.ok()) continue;
-      lesson.expected.push_back(std::move(expected));
-      lesson.inputs.push_back(*values);
-      lesson.sets.push_back({*std::move(values)});
+      lesson.Add({*std::move(values)});
     }
     if (!lesson.sets.empty()) batch->push_back(std::move(lesson));
   }
@@ -234,22 +218,19 @@ class DeviationLearner {
     return configuration;
   }
 
-  void Flush(std::vector<Lesson>* batch) {
-    std::vector<CandidateJob> jobs;
-    for (const Lesson& each : *batch) {
-      jobs.push_back({each.made.network.get(), each.inputs});
-    }
-    size_t at = 0;
-    if (!jobs.empty()) {
-      candidate_.Run(jobs, [&](const CandidateAnswer& answer) {
-        Take((*batch)[at++], answer);
-      });
+  void Flush(std::vector<PreparedCase>* batch) {
+    if (!batch->empty()) {
+      RunPrepared(
+          candidate_, *batch,
+          [this](const PreparedCase& lesson, const CandidateAnswer& answer) {
+            Take(lesson, answer);
+          });
     }
     batch->clear();
   }
 
   // What a crash or a hang has left counts as judged, and is a fault.
-  void Take(const Lesson& lesson, const CandidateAnswer& answer) {
+  void Take(const PreparedCase& lesson, const CandidateAnswer& answer) {
     const std::string title(TitleOf(lesson.made));
     tried_.insert(title);
     for (size_t set = 0; set < lesson.sets.size(); ++set) {

@@ -320,6 +320,15 @@ CandidateOutputs RunOnce(Candidate& candidate, const Network& network,
   return std::move(RunJobs(candidate, {&job, 1})[0].sets[0]);
 }
 
+bool PreparedCase::Add(ValueSet set) {
+  CandidateOutputs outputs = reference->Run(set.inputs);
+  if (!outputs.ok()) return false;
+  expected.push_back(std::move(outputs));
+  inputs.push_back(set.inputs);
+  sets.push_back(std::move(set));
+  return true;
+}
+
 absl::StatusOr<LeastTask> MakeLeastTask() {
   constexpr int kPlainOpset = 13;
   LeastTask task{Network("relu"), {}};

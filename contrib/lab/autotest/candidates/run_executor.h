@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/autotest/candidate.h"
+#include "nodewise/autotest/case_verdict.h"
 #include "nodewise/graph/graph_executor.h"
 
 namespace nodewise {
@@ -26,6 +27,38 @@ CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status);
 CandidateOutputs RunOnce(Candidate& candidate, const Network& network,
                          const std::vector<NDArray>& inputs,
                          const BackwardCase* backward = nullptr);
+
+// A configuration with its sets on their way through a candidate. `inputs` are
+// those of the sets, laid out as jobs want them.
+struct PreparedCase {
+  explicit PreparedCase(OperatorCase drawn)
+      : made(std::move(drawn)),
+        reference(std::make_unique<CaseReference>(made)) {}
+
+  // Adds a set, unless the reference refuses it: a candidate may do anything
+  // with what its operator does not take.
+  bool Add(ValueSet set);
+
+  OperatorCase made;
+  std::unique_ptr<CaseReference> reference;
+  std::vector<ValueSet> sets;
+  std::vector<CandidateOutputs> expected;
+  std::vector<std::vector<NDArray>> inputs;
+};
+
+// Runs what was prepared, and hands out each case with its answer.
+template <typename Case, typename Take>
+void RunPrepared(Candidate& candidate, std::vector<Case>& batch, Take take) {
+  std::vector<CandidateJob> jobs;
+  for (const Case& each : batch) {
+    jobs.push_back(
+        {each.made.network.get(), each.inputs, each.made.backward.get()});
+  }
+  size_t at = 0;
+  candidate.Run(jobs, [&](CandidateAnswer answer) {
+    take(batch[at++], std::move(answer));
+  });
+}
 
 // The least that a program can be asked for: a Relu of one number, in an opset
 // that all runtimes of today have.
