@@ -119,6 +119,8 @@ void ShowFindings(const AutotestResult& result, Report* report) {
   }
 }
 
+// Computing in a shorter type is told apart: it is how the runtime works, and
+// not a fault of an operation.
 std::string AccusedText(const AdapterTrial& trial) {
   if (trial.outcome == AdapterTrial::Outcome::kFailed) return "did not run";
   const std::string accused = ListOf(trial.accused, 3);
@@ -232,7 +234,7 @@ Report ReportOfCase(const AutotestFinding& finding,
   return report;
 }
 
-// What is said first is the whole result in one sentence, as the document has
+// The whole result is said first, in one sentence, as the document has
 // it, too; the table below shows what it rests on.
 Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
   Report report;

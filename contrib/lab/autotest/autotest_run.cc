@@ -78,6 +78,7 @@ Choices ChoicesOfSet(uint64_t seed_of_sets, uint64_t set) {
   return Choices(RandomSource(seed_of_sets + set));
 }
 
+// A case that can be drawn again, by its number and those of its sets.
 struct NumberedCase : PreparedCase {
   using PreparedCase::PreparedCase;
   std::string name;  // Under which it is counted.
@@ -86,10 +87,10 @@ struct NumberedCase : PreparedCase {
   std::vector<uint64_t> set_numbers;
 };
 
-// What a finding is about: the operator, how it fails, which attributes it
-// needs, and what the wrong elements have in common. Of shrunk cases:
-// attributes that do not matter are gone by then. Numbers and shapes are not a
-// part of it, or one fault would count as many.
+// The cause of a finding tells what it is about: the operator, how it fails,
+// which attributes it needs, and what the wrong elements have in common. Of
+// shrunk cases: attributes that do not matter are gone by then. Numbers and
+// shapes are not a part of it, or one fault would count as many.
 std::string CauseOf(const FailingCase& failing) {
   std::vector<std::string> parts = {
       TitleOf(failing.made),
@@ -172,6 +173,8 @@ class AutotestRun {
     if (!prepared.sets.empty()) batch->push_back(std::move(prepared));
   }
 
+  // Answers are taken as they come: a finding is cut and shrunk in the middle
+  // of the batch, with other jobs for the same candidate.
   void Flush(std::vector<NumberedCase>* batch) {
     if (batch->empty()) return;
     RunPrepared(candidate_, *batch,
@@ -216,7 +219,7 @@ class AutotestRun {
                         prepared->expected[set],
                         std::move(actual),
                         verdict};
-    // What is counted is the part that fails. An operator is its own.
+    // Findings are counted by the part that fails. An operator is its own.
     FailingCase part = failing;
     CutCase(candidate_, options_.most_tries, options_.most_shrinking_seconds,
             &part);

@@ -159,8 +159,8 @@ CaseVerdict CouldNotJudge(size_t output, const absl::Status& status) {
   return {CaseOutcome::kInconclusive, output, std::string(status.message())};
 }
 
-// What the outputs of one set are judged by. Bounds are sampled when they are
-// asked for, once for all outputs.
+// All that the outputs of one set are judged by. Bounds are sampled when they
+// are asked for, once for all outputs.
 struct Evidence {
   const Network& network;
   const ValueSet& set;
@@ -287,7 +287,7 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
   const uint64_t kind = choices->UpTo(share * (kSpecialKinds - 1));
   auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)
                                       : SpecialKind::kNone;
-  // What a gradient makes of infinities is not specified. Whether huge ones
+  // It is not specified what a gradient makes of infinities. Whether huge ones
   // overflow depends on how operations are computed together.
   if (made.backward != nullptr ||
       (special == SpecialKind::kHuge && made.configuration.is_network())) {

@@ -37,7 +37,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// What a change must make of an output to be worth looking for: more than
+// How much a change must matter to an output to be worth looking for: more than
 // computing in bfloat16 does.
 constexpr double kLeastEffect = 0.05;
 // Operations, and changes of each, that are tried until one shows.
@@ -174,8 +174,8 @@ class SpoiledRunner : public Runner {
     TensorSink* next_;
   };
 
-  // What the value would be with these inputs and patches, spoiled. The other
-  // runner gets the same patches: an operation before the fault may be
+  // Returns what the value would be with these inputs and patches, spoiled. The
+  // other runner gets the same patches: an operation before the fault may be
   // exchanged, too.
   absl::StatusOr<NDArray> SpoiledIn(const std::vector<NamedTensor>& given,
                                     const std::vector<TensorPatch>& patches) {
@@ -389,7 +389,7 @@ class ChangeSearch {
   std::vector<NDArray> expected_;
 };
 
-// What the program is given.
+// A network as the program is given it.
 struct Planted {
   std::shared_ptr<const Network> network;
   std::string operation = {};  // Where the fault is; empty if there is none.
@@ -658,7 +658,7 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
     add(Searched(*program, checked, Sound(checked), operators, options,
                  &check.runtime));
   }
-  // What a runtime cannot run says nothing of changes in it.
+  // A network that the runtime cannot run says nothing of changes in it.
   std::vector<const CheckedNetwork*> run;
   for (size_t i = 0; i < networks.size(); ++i) {
     if (check.trials[i].outcome != AdapterTrial::Outcome::kFailed) {

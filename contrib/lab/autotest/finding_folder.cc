@@ -140,9 +140,10 @@ absl::Status WriteCompiledFinding(const AutotestFinding& finding,
 }
 
 constexpr size_t kMostShown = 16;
-// What a compiler or another program has to say belongs to the finding.
+// A compiler or another program may say a lot, which belongs to the finding.
 constexpr size_t kLongestReason = 2000;
 
+// A line has room for some numbers; the files beside it hold all of them.
 std::string NumbersOf(const NDArray& tensor) {
   uint64_t count = 1;
   for (const int64_t side : tensor.shape()) {
@@ -165,8 +166,8 @@ std::string Line(const std::string& name, const NDArray& tensor) {
 
 constexpr const char* kForwardFile = "/forward.onnx";
 
-// What a folder says its model is the gradient of: none, unless there is such a
-// file and its inputs and outputs have the names of a gradient's.
+// The case that the model of a folder is the gradient of: none, unless there is
+// such a file and its inputs and outputs have the names of a gradient's.
 absl::StatusOr<std::shared_ptr<const BackwardCase>> ReadForward(
     const std::string& folder, const Network& gradient) {
   const std::string path = folder + kForwardFile;
@@ -260,6 +261,8 @@ std::string_view NameOfLevel(const std::string& level) {
 }
 
 // Returns the text of repro.py; empty for what only nodewise runs.
+// The texts have places for the import and for the level, and braces of Python,
+// so they are not format strings.
 std::string ProgramText(const TestedCandidate& candidate) {
   constexpr std::string_view kLevel = "{level}";
   for (const OtherRuntime& runtime : kOtherRuntimes) {

@@ -43,7 +43,7 @@ constexpr double kFar = 4, kFurther = 32;
 constexpr size_t kMostExplained = 24;
 constexpr size_t kMostSmallExplained = 4;
 
-// What is learned about one operator with results of one type.
+// Learns about one operator with results of one type.
 class Group {
  public:
   Group(std::string operation, std::string dtype) {
@@ -112,7 +112,7 @@ class Group {
     if (is(Cause::Kind::kInfinity) || !std::isfinite(error)) {
       return std::nullopt;
     }
-    // What would fit any mistake is near 0 as a whole.
+    // Small results would fit any mistake.
     if (is(Cause::Kind::kMistake) && error > kTiny) return std::nullopt;
     row.times = std::max(error, 1.0);
     const bool is_small = !worst.is_large || error <= kTiny;
@@ -229,7 +229,7 @@ class DeviationLearner {
     batch->clear();
   }
 
-  // What a crash or a hang has left counts as judged, and is a fault.
+  // A set that ended in a crash or a hang counts as judged, and is a fault.
   void Take(const PreparedCase& lesson, const CandidateAnswer& answer) {
     const std::string title(TitleOf(lesson.made));
     tried_.insert(title);
@@ -252,6 +252,7 @@ class DeviationLearner {
     }
   }
 
+  // By the type of the output that was judged worst.
   Group& GroupOf(const std::string& operation, const std::string& dtype) {
     return groups_.try_emplace(std::pair(operation, dtype), operation, dtype)
         .first->second;
@@ -282,7 +283,7 @@ class DeviationLearner {
   Learned learned_;
 };
 
-// What is the same of all that is told of one operator.
+// Begins an object with what rows and faults have in common.
 void BeginOperator(const LearnedOperator& one, JsonWriter* json) {
   json->BeginObject();
   json->Add("operator", one.operation);

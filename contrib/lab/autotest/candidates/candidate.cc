@@ -251,7 +251,7 @@ class RewrittenNetworks : public OuterCandidate {
   const std::vector<Pass> passes_;
 };
 
-// What an operation reads: what the network is given, or a constant.
+// Returns what an operation reads: an input of the network, or a constant.
 CandidateOutputs TensorsRead(const Network& network, const Operation& operation,
                              const std::vector<NDArray>& inputs) {
   std::vector<NDArray> tensors;
@@ -305,6 +305,7 @@ CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status) {
   return {std::vector<CandidateOutputs>(job.sets.size(), status)};
 }
 
+// For callers that need all answers before they look at one.
 std::vector<CandidateAnswer> RunJobs(Candidate& candidate, CandidateJobs jobs) {
   std::vector<CandidateAnswer> answers;
   candidate.Run(jobs, [&](CandidateAnswer answer) {
@@ -320,6 +321,8 @@ CandidateOutputs RunOnce(Candidate& candidate, const Network& network,
   return std::move(RunJobs(candidate, {&job, 1})[0].sets[0]);
 }
 
+// Inputs are kept twice, since tensors are handles, and jobs want them side by
+// side.
 bool PreparedCase::Add(ValueSet set) {
   CandidateOutputs outputs = reference->Run(set.inputs);
   if (!outputs.ok()) return false;
@@ -343,6 +346,7 @@ absl::StatusOr<LeastTask> MakeLeastTask() {
   return task;
 }
 
+// A set that fails does not keep those behind it from running.
 CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor) {
   CandidateAnswer answer;
   for (const std::vector<NDArray>& set : job.sets) {

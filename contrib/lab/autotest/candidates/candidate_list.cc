@@ -74,6 +74,7 @@ std::unique_ptr<Candidate> ReferenceGraph(const CandidateOptions& options,
   return GuardedCandidate(std::move(graph), options.limit_ms);
 }
 
+// Guarded as well: the compiled code runs in this process otherwise.
 Made Emitted(const CandidateOptions& options, const char* optimisation,
              const LowerOptions& lowering) {
   return GuardedCandidate(EmittedCandidate(AllOperators(), options.compiler,
@@ -95,7 +96,7 @@ Made Program(const CandidateOptions& options,
                           program.limits);
 }
 
-// What lowering does, one thing less at a time.
+// Lowering with one thing less at a time.
 std::vector<CandidateVariant> LoweringVariants(
     const LowerOptions& usual,
     const std::function<Made(LowerOptions lowering)>& make) {

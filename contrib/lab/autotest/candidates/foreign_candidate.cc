@@ -22,7 +22,7 @@ struct Task {
 };
 using Tasks = absl::Span<const Task>;
 
-// What is known of the program. Whether it takes cases is found out by asking.
+// A program, and whether it takes cases, which is found out by asking.
 struct ForeignProgram {
   std::string name;
   ForeignCommand command;
@@ -30,6 +30,7 @@ struct ForeignProgram {
   bool takes_cases = false;
 };
 
+// The functions of <cctype> take no negative char.
 unsigned char Character(char c) { return static_cast<unsigned char>(c); }
 
 // Returns the task whose names, "c12_...", a message has, if it is one alone.

@@ -29,7 +29,7 @@ constexpr uint32_t kMostSentRank = 64;
 constexpr int64_t kMostSentElements = int64_t{1} << 28;
 constexpr uint64_t kMostSentBytes = uint64_t{1} << 30;
 
-// What a child has to say about one job, as bytes: a system call for each
+// Writes the answer to one job as bytes: a system call for each
 // number would take longer than the job.
 class Writer {
  public:

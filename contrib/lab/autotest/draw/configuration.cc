@@ -218,7 +218,7 @@ IntList ConfigurationDraw::Sides(int64_t least_rank, int64_t most_rank,
       TakesPreferred(kPreferredShapes)) {
     return preferred_shape_;
   }
-  // What is left of the most elements bounds each side in turn.
+  // The room that is left for elements bounds each side in turn.
   IntList sides(static_cast<size_t>(Between(least_rank, most_rank)));
   int64_t room = kMostElements;
   for (int64_t& side : sides) {

@@ -74,6 +74,8 @@ class ConstantNode : public GeneratorNode {
   Annotation annotation_ = Annotation::kAny;
 };
 
+// A type is shown without its shape, and a tensor with it and without its
+// numbers.
 struct ValueText {
   std::string operator()(Nothing) const { return "nothing"; }
   std::string operator()(bool x) const { return x ? "true" : "false"; }
@@ -102,6 +104,7 @@ struct ValueText {
 };
 
 // 0 stands for no case, so numbers begin with 1.
+// Cases of several threads have different numbers, too.
 uint64_t NextCaseId() {
   static std::atomic<uint64_t> next{1};
   return next++;
@@ -215,6 +218,7 @@ class OneOfNode : public GeneratorNode {
   const std::vector<double> odds_;
 };
 
+// Its size is an upper limit: elements may share generators.
 class TupleNode : public GeneratorNode {
  public:
   using GeneratorNode::GeneratorNode;
@@ -416,8 +420,8 @@ class TensorNode : public GeneratorNode {
   const TensorOptions options_;
 };
 
-// What cannot be made, and why: a program is written down before anything is
-// drawn, so that its errors are told when it runs.
+// A generator that cannot be made, and why: a program is written down before
+// anything is drawn, so that its errors are told when it runs.
 class FailingNode : public GeneratorNode {
  public:
   explicit FailingNode(absl::Status why) : why_(std::move(why)) {}
@@ -478,6 +482,7 @@ std::optional<double> GeneratedValue::AsDouble() const {
   return static_cast<double>(*whole);
 }
 
+// For messages; a program is shown with CppText(), which quotes words.
 std::string ToString(const GeneratedValue& value) {
   return std::visit(ValueText(), value.held);
 }
@@ -578,6 +583,7 @@ generator operator|(generator a, generator b) {
   return oneof({std::move(a), std::move(b)});
 }
 
+// All sides are given here, while a TensorSides has a rank of its own.
 generator random_tensor(std::vector<generator> sides, TensorOptions options) {
   return MakeGenerator<TensorNode>(
       std::nullopt,

@@ -300,10 +300,10 @@ class Shrinker {
 
 }  // namespace
 
-// What makes the greatest difference comes first: all zero, then groups, the
-// outer ones first, then parts of any place, then single numbers, which are
-// made 0, half and one less. The order decides how soon shrinking succeeds, not
-// to what.
+// Sequences that make the greatest difference come first: all zero, then
+// groups, the outer ones first, then parts of any place, then single numbers,
+// which are made 0, half and one less. The order decides how soon shrinking
+// succeeds, not to what.
 std::vector<Values> SimplerThan(absl::Span<const Choice> made,
                                 absl::Span<const ChoiceSpan> groups,
                                 size_t most) {

@@ -113,7 +113,7 @@ absl::StatusOr<std::map<ValueId, NDArray>> CotangentsOf(
 }
 
 // Makes the gradient of a part that has been cut out of a forward network.
-// What the outputs of the part are weighed by is what has reached these tensors
+// The outputs of the part are weighed by what has reached these tensors
 // in the whole network, so that the part gets the numbers that it failed with.
 absl::Status Differentiate(const RecordedRun& run, FailingCase* part) {
   const Network& network = SubjectOf(run.failing.made);
@@ -228,7 +228,7 @@ struct SideChange {
   bool keeps_last = false;  // Elements, not the first ones.
   std::optional<Place> only = std::nullopt;
 
-  // What becomes of a side, and of a number that is one.
+  // Returns what becomes of a side, and of a number that is one.
   int64_t Of(int64_t size) const {
     if (size == from) return to;
     const bool is_multiple =

@@ -59,8 +59,9 @@ absl::Status InvalidProgram(fmt::format_string<Args...> text, Args&&... args) {
 // A page of numbers. A program with a larger tensor can still be drawn again.
 constexpr size_t kMostWritten = 256;
 
-// What kind of value an attribute takes: found out by trying, on an operation
-// that nothing else uses. Rows have a setter for each attribute and no type.
+// The kind of value that an attribute takes is found out by trying, on an
+// operation that nothing else uses. Rows have a setter for each attribute and
+// no type.
 class AttributeKind {
  public:
   AttributeKind(const OperatorDef& def, const AttrField& field)
@@ -337,7 +338,7 @@ class DualCase {
   }
 
  private:
-  // What has been called, to be run again as it was called.
+  // A call that has been made, to be run again as it was made.
   struct DoneCall {
     OperationId operation = kNoOperation;
     std::shared_ptr<const Network> alone;  // As a network of its own.
@@ -565,8 +566,8 @@ class DualCase {
     return JudgeOn(network_, inputs_, other, "in two threads");
   }
 
-  // Of all calls as one network, from everything that comes out to all inputs
-  // that are floats.
+  // Gradients of all calls as one network, from everything that comes out to
+  // all inputs that are floats.
   absl::Status CompareGradients() {
     NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
     const std::vector<size_t> wanted = FloatInputs(network_);
@@ -671,7 +672,7 @@ class DualCase {
 
 namespace {
 
-using Program = std::function<void(DualObject& onnx)>;
+using DualProgram = std::function<void(DualObject& onnx)>;
 
 // A seed of the environment repeats a failure without a change of the test.
 uint64_t SeedOf(const DualOptions& options) {
@@ -681,7 +682,7 @@ uint64_t SeedOf(const DualOptions& options) {
                           : std::random_device()();
 }
 
-// What one run of the program has come to, and the choices that it made.
+// The outcome of one run of the program, and the choices that it made.
 struct Tried {
   absl::Status status;
   bool is_refused = false;
@@ -691,7 +692,7 @@ struct Tried {
 };
 
 // Comparing draws, too: cotangents. So the choices are taken when all is done.
-Tried Try(const OpSet& ops, Candidate& tested, const Program& program,
+Tried Try(const OpSet& ops, Candidate& tested, const DualProgram& program,
           const DualOptions& options, Choices choices) {
   Tried tried;
   DualCase one(ops, tested, options, &choices);
@@ -711,7 +712,7 @@ bool Differs(const Tried& tried) { return absl::IsInternal(tried.status); }
 // choices runs the whole program again; after a success the search begins
 // anew, with what that run has chosen. That has to be simpler itself, since
 // choices that were changed may be asked for in another order.
-Tried Simplest(const OpSet& ops, Candidate& tested, const Program& program,
+Tried Simplest(const OpSet& ops, Candidate& tested, const DualProgram& program,
                const DualOptions& options, Tried best) {
   size_t tries = 0;
   bool has_changed = true;
@@ -770,7 +771,7 @@ DualObject DualObject::Output(size_t output) const {
 // so that the cases behind it stay the same.
 // NOLINTNEXTLINE(readability-identifier-naming)
 absl::Status autotest(const OpSet& ops, Candidate& tested,
-                      const Program& program, const DualOptions& options) {
+                      const DualProgram& program, const DualOptions& options) {
   const uint64_t seed = SeedOf(options);
   absl::Status refused;
   for (uint64_t number = 0; number < options.n; ++number) {

@@ -122,14 +122,14 @@ CaseInput InputOfType(const TensorType& type) {
 
 namespace {
 
-// What is to be differentiated.
+// A network to be differentiated, with what is known of its inputs.
 struct ForwardCase {
   Configuration configuration;
   Network network;
 };
 
-// What a configuration has decided on may decide on shapes: it becomes a
-// constant, so that the gradient has known sizes.
+// Contents that a configuration has decided on may decide on shapes: they
+// become a constant, so that the gradient has known sizes.
 absl::StatusOr<ForwardCase> ForwardOfOperator(const OperatorCase& made) {
   ForwardCase forward{made.configuration, Network()};
   for (CaseInput& input : forward.configuration.inputs) {

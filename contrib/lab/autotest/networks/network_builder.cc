@@ -25,7 +25,7 @@ bool IsFree(const InputDomain& domain) {
   return domain.least <= -3 && domain.most >= 3 && !domain.is_whole;
 }
 
-// What a random operator makes is not judged, nor what is made of it.
+// Random numbers are not judged, nor is anything that is made of them.
 bool IsRandom(const OperatorDef& def) {
   return FindSpace(RandomSpaces(), def.name) != nullptr;
 }
@@ -165,7 +165,7 @@ MadeValue NetworkBuilder::Feed(const CaseInput& input) {
           ? Any()
           : fitting[fitting.size() - 1 - choices_->UpTo(fitting.size() - 1)];
   if (!from.has_value()) return AddInput(input);
-  // What has been added until it failed goes away again; the choices stay.
+  // All that was added until it failed goes away again; the choices stay.
   const Network before = network_;
   const std::vector<PoolTensor> pool_before = pool_;
   const size_t demands_before = demands_.size();

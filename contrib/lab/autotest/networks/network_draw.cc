@@ -46,7 +46,7 @@ std::vector<bool> Refused(const std::vector<Question>& questions,
     }
     for (const CandidateAnswer& answer : RunJobs(candidate, jobs)) {
       const absl::Status& status = answer.sets[0].status();
-      // What crashes is not refused.
+      // A crash is a finding, not a refusal.
       refused.push_back(!status.ok() && !absl::IsAborted(status) &&
                         !absl::IsDeadlineExceeded(status));
     }
@@ -148,6 +148,8 @@ BuilderOptions DrawOptions(const NetworkScope& scope, Choices* choices) {
   return options;
 }
 
+// Only of outputs, since what is between has known sizes then, most of the
+// time.
 bool HasKnownSizes(const Network& network) {
   const auto outputs = network.outputs();
   return std::ranges::all_of(

@@ -127,7 +127,7 @@ class Mutant {
     NODEWISE_RETURN_IF_ERROR(DrawSizes());
     for (int64_t i = choices_->Between(0, kMostMutations); i > 0; --i) {
       const Choices::Group group(choices_);
-      // What the network refuses stays as it was.
+      // A change that the network refuses is left out.
       (void)Change();
     }
     return Finish();

@@ -400,7 +400,7 @@ absl::StatusOr<Subgraph> Finish(Body* body, ValueIds outputs) {
                   static_cast<uint32_t>(body->captures.size())};
 }
 
-// What states and results look like: a tensor that is there, or two floats.
+// States and results look like this: a tensor that is there, or two floats.
 PoolTensor TensorToPassOn(NetworkBuilder& builder) {
   return builder.Any().value_or(PoolTensor{kNoValue, kFloat32, {2}});
 }

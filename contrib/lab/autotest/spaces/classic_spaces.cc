@@ -43,8 +43,8 @@ Ints DrawRows(ConfigurationDraw& draw, int64_t features) {
   return draw.Often(20) ? Ints{features} : Ints{rows, features};
 }
 
-// What becomes of scores in the end. PROBIT wants numbers between 0 and 1, and
-// gives NaN for most others.
+// Scores are turned into something else in the end. PROBIT wants numbers
+// between 0 and 1, and gives NaN for most others.
 void DrawTransform(ConfigurationDraw& draw) {
   draw.MaybeWord("post_transform",
                  {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"});
@@ -294,7 +294,8 @@ class TreeListDraw {
   Floats splits_, weights_;
 };
 
-// What the votes of all trees come to is added to a base value for each target.
+// The votes of all trees are put together, and added to a base value, by
+// target.
 void DrawTreeRegressor(ConfigurationDraw& draw) {
   const int64_t features = draw.Between(1, 4);
   const int64_t targets = draw.Between(1, 3);

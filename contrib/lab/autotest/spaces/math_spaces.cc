@@ -38,7 +38,7 @@ void DrawDft(ConfigurationDraw& draw) {
   const bool is_usual = axis == (is_input ? rank - 2 : 1) && draw.Often();
   if (draw.Often(20)) axis -= rank;
   if (!is_input && !is_usual) draw.Attr("axis", axis);
-  // What comes of infinities depends on the algorithm.
+  // The results of infinities depend on the algorithm.
   draw.Input(draw.Float(), shape, InputDomain::Within(-4, 4));
   const DLDataType of_length = draw.One({kInt64, kInt32});
   if (draw.Often(40)) {

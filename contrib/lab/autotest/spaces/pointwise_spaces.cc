@@ -134,7 +134,7 @@ void DrawCelu(ConfigurationDraw& draw) {
   draw.Input(draw.Float(), draw.Sides(0, 4));
 }
 
-// What may be cast to a type: for numbers out of range ONNX says nothing,
+// Numbers that may be cast to a type: for those out of range ONNX says nothing,
 // unless both are integers, which wrap around: 70000 does in 16 bits.
 InputDomain CastDomain(DLDataType from, DLDataType to) {
   if (!IsFloat(from)) return InputDomain::Whole(-70000, 70000);

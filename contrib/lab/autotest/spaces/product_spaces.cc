@@ -17,7 +17,7 @@ constexpr int kAxesSince = 13;
 constexpr int kBlocksSince = 21;  // And integers of 16 bits, and output types.
 
 constexpr InputDomain kScaleDomain = InputDomain::Within(1.0 / 64, 1);
-// Of outputs: a product of codes is larger than a code.
+// Scales of outputs are larger: a product of codes is larger than a code.
 constexpr InputDomain kOutputScaleDomain = InputDomain::Within(0.25, 8);
 
 // Integers came to both operators with opset 9.

@@ -83,7 +83,7 @@ void DrawTopK(ConfigurationDraw& draw) {
   draw.Ints({k});
 }
 
-// Of the four outputs, the places and counts may be left out.
+// The outputs behind the first one may be left out: places and counts.
 void DrawUnique(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 3, false);
   if (draw.Often()) draw.Attr("axis", draw.SignedAxis(shape.size()));

@@ -46,7 +46,7 @@ void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
     names.push_back(draw.One(all));
   }
   draw.Attr("activations", names);
-  // What these two take for alpha and beta otherwise is not said.
+  // It is not said what these two take for alpha and beta otherwise.
   if (std::ranges::any_of(names, [](const std::string& name) {
         return name == "Affine" || name == "ScaledTanh";
       })) {
