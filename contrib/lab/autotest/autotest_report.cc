@@ -190,6 +190,8 @@ void ShowCarried(const AdapterCheck& check, ReportText* text) {
 
 }  // namespace
 
+// Findings decide on the status before anything else: a run that has some is
+// not an error for what it could not compare.
 Report ReportOf(const AutotestResult& result, const std::string& candidate,
                 const AutotestOptions& options) {
   Report report;

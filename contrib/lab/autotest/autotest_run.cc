@@ -264,6 +264,7 @@ class AutotestRun {
     return ValuesOf(choices.made());
   }
 
+  // A gradient counts by the operations that it is of.
   static size_t CountOperations(const FailingCase& failing) {
     return SubjectOf(failing.made).order().size();
   }
@@ -323,6 +324,7 @@ std::unique_ptr<CaseSource> OperatorSource(
       turns.empty());
 }
 
+// A case whose gradient cannot be made counts as refused, and is drawn again.
 std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source) {
   const std::shared_ptr<const CaseSource> inner = std::move(source);
   return SourceOf(

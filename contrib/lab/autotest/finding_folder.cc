@@ -158,6 +158,7 @@ std::string NumbersOf(const NDArray& tensor) {
                      count > kMostShown ? " ..." : "");
 }
 
+// Names are those of a model, and may hold anything.
 std::string Line(const std::string& name, const NDArray& tensor) {
   if (!tensor.defined()) return fmt::format("  {}: none\n", Printable(name));
   return fmt::format("  {}: {} {}\n", Printable(name),
@@ -225,6 +226,8 @@ constexpr OtherRuntime kOtherRuntimes[] = {
      "print(\"onnx\", onnx.__version__)\n"},
 };
 
+// The program reads the test data of the folder, so that it needs nothing but
+// onnx and the runtime that is to be shown.
 constexpr std::string_view kProgramHead = R"(import pathlib
 
 import numpy

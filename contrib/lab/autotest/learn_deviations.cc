@@ -112,7 +112,7 @@ class Group {
     if (is(Cause::Kind::kInfinity) || !std::isfinite(error)) {
       return std::nullopt;
     }
-    // Small results would fit any mistake.
+    // Any mistake fits results that are all near 0.
     if (is(Cause::Kind::kMistake) && error > kTiny) return std::nullopt;
     row.times = std::max(error, 1.0);
     const bool is_small = !worst.is_large || error <= kTiny;

@@ -375,6 +375,7 @@ bool HasEqualBytes(const NDArray& a, const NDArray& b) {
          std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
+// Without a function for gradients these are computed as networks.
 std::unique_ptr<Candidate> CallableCandidate(std::string name,
                                              NetworkFunction function,
                                              BackwardFunction backward) {

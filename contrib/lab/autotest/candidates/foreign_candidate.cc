@@ -217,6 +217,8 @@ class ForeignNetworks : public Candidate {
         alike.push_back({job, set});
       }
     }
+    // Answers are handed out when all is done: parts of the jobs come in any
+    // order.
     ForeignBatch batch(program_, jobs);
     for (const auto& [opsets, tasks] : by_opsets) batch.Run(tasks);
     for (CandidateAnswer& answer : batch.answers) take(std::move(answer));

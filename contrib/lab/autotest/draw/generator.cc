@@ -169,6 +169,7 @@ class RandomNode : public GeneratorNode {
   Annotation annotation_ = Annotation::kAny;
 };
 
+// A bool for any annotation.
 class BoolNode : public GeneratorNode {
  public:
   double Size() const override { return 2; }
@@ -326,6 +327,7 @@ class ArithmeticNode : public GeneratorNode {
     return Invalid("{} {} {}: has no result", a, sign_, b);
   }
 
+  // Floats have a result for any operands: infinity or NaN where numbers end.
   double Float(double a, double b) const {
     return sign_ == '+'   ? a + b
            : sign_ == '-' ? a - b
@@ -512,6 +514,8 @@ absl::StatusOr<GeneratedValue> GeneratorNode::Value(CaseDraw& draw) {
   return value_;
 }
 
+// Constants of all types go one way, so that each becomes a node that knows its
+// value.
 generator::generator(GeneratedValue value)
     : node_(std::make_shared<ConstantNode>(std::move(value))) {}
 generator::generator(int value)
@@ -547,6 +551,7 @@ generator random_bool() { return MakeGenerator<BoolNode>(); }
 generator oneof(std::vector<generator> options, std::vector<double> odds) {
   return MakeGenerator<OneOfNode>(std::move(options), std::move(odds));
 }
+// Nothing is the simplest, as the first option.
 generator random_or_nothing(generator low, generator high) {
   return oneof({nothing(), random(std::move(low), std::move(high))}, {1, 2});
 }
@@ -564,6 +569,7 @@ generator random_device(std::vector<DLDevice> devices) {
   return MakeGenerator<DeviceNode>(std::move(devices));
 }
 
+// Each has two children, and is evaluated with them: nothing is folded ahead.
 generator operator+(generator a, generator b) {
   return MakeGenerator<ArithmeticNode>('+', std::move(a), std::move(b));
 }

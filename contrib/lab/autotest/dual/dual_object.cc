@@ -126,6 +126,7 @@ class AttributeKind {
   const std::shared_ptr<void> scratch_;
 };
 
+// An attribute that the operator does not have is told with those that it has.
 absl::StatusOr<const AttrField*> FieldOf(const OperatorDef& def,
                                          const std::string& name) {
   std::vector<std::string> names;
@@ -647,6 +648,8 @@ class DualCase {
     return Made({DualKind::kPlain, "nothing"});
   }
 
+  // Objects are shared and never change: what one of them is called on is
+  // another.
   DualObject Made(DualObject::State state) {
     state.owner = this;
     return DualObject(
@@ -743,6 +746,7 @@ const GeneratedValue& DualObject::reference() const {
 }
 const GeneratedValue& DualObject::tested() const { return state_->tested; }
 
+// An object asks its case, which has both sides and notes the first error.
 DualObject DualObject::operator[](std::string_view attribute) const {
   return state_->owner->Attribute(*state_, attribute);
 }

@@ -87,6 +87,7 @@ void NetworkBuilder::Join(ValueId id) {
   pool_.push_back({id, dtype, *std::move(sizes)});
 }
 
+// Sizes that only a run tells count as none.
 PoolTensor NetworkBuilder::TensorOf(ValueId id) const {
   const TensorType& type = network_.value(id).type;
   return {id, type.dtype, type.sizes().value_or(Sides{})};

@@ -26,6 +26,7 @@ DLDataType DrawProductType(ConfigurationDraw& draw) {
                                              : draw.Float();
 }
 
+// Leading sides are a batch and broadcast; most products have none.
 void DrawMatMul(ConfigurationDraw& draw) {
   const DLDataType dtype = DrawProductType(draw);
   const int64_t m = draw.Side(kMostProductSide, true);

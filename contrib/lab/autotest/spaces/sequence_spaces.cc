@@ -35,6 +35,8 @@ struct Layer {
   }
 };
 
+// The usual ones most of the time; else any that ONNX names, one for each
+// function of each direction.
 void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
   if (!draw.Often(40)) return;
   const Strings all = {
@@ -61,6 +63,8 @@ void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
                                      {{0.5F}, {0.25F, 0.5F}});
 }
 
+// All recurrent layers have these sides and attributes. Both ways of a
+// bidirectional one have their own weights and activations.
 Layer DrawLayer(ConfigurationDraw& draw) {
   Layer layer;
   const bool is_lstm = draw.Is("LSTM") || draw.Is("DynamicQuantizeLSTM");
@@ -187,6 +191,8 @@ struct Heads {
   }
 };
 
+// Several heads of queries may share one of keys and values. A cache of the
+// past goes before the keys of this call.
 Heads DrawHeads(ConfigurationDraw& draw) {
   Heads heads;
   heads.is_flat = draw.Often();
