@@ -400,27 +400,34 @@ class DualCase {
     is_refused_ = !expected.ok();
     NODEWISE_RETURN_IF_ERROR(expected.status());
     NODEWISE_ASSIGN_OR_RETURN(DoneCall call, RunTested(*id, read));
+    return KeepOutputs(expected->outputs, std::move(call));
+  }
+
+  // Makes objects of what a call gave on both sides, and returns the first.
+  // Where the tested side gave nothing, the program goes on with the
+  // reference's.
+  DualObject KeepOutputs(absl::Span<const NDArray> expected, DoneCall call) {
+    const Operation& operation = network_.operation(call.operation);
     std::vector<DualObject> outputs;
-    for (size_t i = 0; i < num_outputs; ++i) {
-      const ValueId value = network_.operation(*id).outputs[i];
+    for (size_t i = 0; i < operation.outputs.size(); ++i) {
+      const ValueId value = operation.outputs[i];
       DualObject::State state{DualKind::kTensor, network_.value(value).name,
                               this};
-      state.reference = {expected->outputs[i]};
+      state.reference = {expected[i]};
       state.tested = {call.outputs.ok() && i < call.outputs->size()
                           ? (*call.outputs)[i]
-                          : expected->outputs[i]};
+                          : expected[i]};
       state.value = value;
       outputs.push_back(Made(std::move(state)));
-      dual_objects_to_test_.push_back(outputs.back());
     }
     calls_.push_back(std::move(call));
     // The first output knows the others, as they were before it did.
     DualObject::State first = *outputs[0].state_;
     first.outputs = outputs;
-    DualObject& known =
-        dual_objects_to_test_[dual_objects_to_test_.size() - num_outputs];
-    known = Made(std::move(first));
-    return known;
+    outputs[0] = Made(std::move(first));
+    dual_objects_to_test_.insert(dual_objects_to_test_.end(), outputs.begin(),
+                                 outputs.end());
+    return outputs[0];
   }
 
   absl::StatusOr<std::vector<DualObject>> InputsOf(
