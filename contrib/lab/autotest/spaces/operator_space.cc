@@ -185,8 +185,7 @@ absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw) {
   OperatorCase made;
   NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());
   NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOf(made.configuration));
-  made.network = std::make_shared<const Network>(std::move(network));
-  made.exact = ExactSource::Of(*made.network);
+  SetNetwork(std::move(network), &made);
   return made;
 }
 
