@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/input_list.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

@@ -29,7 +29,7 @@
 #include "nodewise/module/module.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/precision/precision.h"
-#include "nodewise/runner/bind_sizes.h"
+#include "nodewise/runner/network_runner.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/float_environment.h"

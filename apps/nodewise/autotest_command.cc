@@ -13,8 +13,6 @@
 #include "nodewise/autotest/autotest_report.h"
 #include "nodewise/autotest/autotest_run.h"
 #include "nodewise/autotest/candidate_list.h"
-#include "nodewise/autotest/finding_folder.h"
-#include "nodewise/autotest/model_list.h"
 #include "nodewise/autotest/network_draw.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ops/ops.h"

@@ -15,7 +15,7 @@
 #endif
 #include "nodewise/report/run_report.h"
 #include "nodewise/report/tensor_summary.h"
-#include "nodewise/runner/debug_target.h"
+#include "nodewise/runner/debug_runner.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

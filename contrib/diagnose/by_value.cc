@@ -3,8 +3,9 @@
 //
 // Both sides run on the same inputs, and every tensor of both is recorded.
 // Tensors that hold the same numbers in some order are pairs; with a second set
-// of inputs that is not an accident any more. An entry that should have a partner,
-// since those around it have theirs, and has none was made wrong by its node.
+// of inputs that is not an accident any more. An entry that should have a
+// partner, since those around it have theirs, and has none was made wrong by
+// its node.
 
 #include <algorithm>
 #include <set>
@@ -19,8 +20,7 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/bind_sizes.h"
-#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/runner/network_runner.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"

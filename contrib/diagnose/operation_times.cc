@@ -12,7 +12,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/profile/profile.h"
-#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/runner/network_runner.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_collector.h"
 

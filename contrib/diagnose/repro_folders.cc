@@ -26,7 +26,7 @@
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/repro/write_repro.h"
-#include "nodewise/runner/stand_in.h"
+#include "nodewise/runner/mixed_target.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/ways.h"

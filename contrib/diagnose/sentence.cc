@@ -541,7 +541,8 @@ class ModelsTeller {
     return text + ".";
   }
 
-  // The cost is not a fault here but a choice, so the words are of what to keep.
+  // The cost is not a fault here but a choice, so the words are of what to
+  // keep.
   std::string WhatItCosts() const {
     std::string text = fmt::format(
         "{} {} puts the outputs off by {:.2g} of their size; {} "

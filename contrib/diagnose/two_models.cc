@@ -14,7 +14,7 @@
 #include "fmt/format.h"
 #include "nodewise/align/similar_inputs.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/precision/node_error.h"
+#include "nodewise/precision/sensitivity.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

@@ -3,12 +3,10 @@
 
 #include "contrib/emit_c/operation_code.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
-#include "nodewise/ops/elementary.h"
 #include "nodewise/ops/logic.h"
-#include "nodewise/ops/variadic.h"
+#include "nodewise/ops/unary.h"
 
 namespace nodewise::emit_c {
 namespace {

@@ -16,7 +16,7 @@
 #include "absl/types/span.h"
 #include "contrib/emit_c/c_text.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/ops/axis_broadcast.h"
+#include "nodewise/ops/arithmetic.h"
 
 namespace nodewise::emit_c {
 

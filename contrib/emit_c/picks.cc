@@ -6,9 +6,8 @@
 #include "contrib/emit_c/operation_code.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/constant.h"
-#include "nodewise/ops/gather.h"
-#include "nodewise/ops/reshape.h"
-#include "nodewise/ops/scatter.h"
+#include "nodewise/ops/indexing.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::emit_c {

@@ -12,7 +12,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/onnx/user_model.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -42,7 +42,7 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // first cache while a packed chunk of the left one streams past it from the
 // second, and sums stay in registers in the innermost loop. Packing reads each
 // factor in the order in which it lies and makes of it what the loop reads one
-// after the other, whatever its type.
+// after the other, of any type.
 
 // How the products are cut into tiles.
 struct Tiling {
@@ -259,7 +259,7 @@ void PackStrip(const Factor& factor, const T* from, int64_t lines,
   }
 }
 
-// Lines that only fill up a strip stay 0, whatever the zero point.
+// Lines that only fill up a strip stay 0 with any zero point.
 void SubtractZeroPoints(const Factor& factor, int64_t line, int64_t lines,
                         const Strips& strips, double* to) {
   for (int64_t i = 0; i < lines; ++i) {

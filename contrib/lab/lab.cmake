@@ -51,67 +51,38 @@ nodewise_compile_together(nodewise_gradient)
 
 # Random tests of operators against the reference.
 add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
-  lab/autotest/attention_spaces.cc
   lab/autotest/autotest_report.cc
   lab/autotest/autotest_run.cc
-  lab/autotest/backward.cc
-  lab/autotest/candidate.cc
-  lab/autotest/candidate_list.cc
+  lab/autotest/candidates/candidate.cc
+  lab/autotest/candidates/candidate_list.cc
   lab/autotest/case_verdict.cc
-  lab/autotest/choices.cc
-  lab/autotest/classic_spaces.cc
-  lab/autotest/compiled_finding.cc
-  lab/autotest/configuration.cc
-  lab/autotest/configuration_draw.cc
-  lab/autotest/cotangents.cc
-  lab/autotest/cut_case.cc
-  lab/autotest/dual_attributes.cc
-  lab/autotest/dual_case.cc
-  lab/autotest/dual_gradient.cc
-  lab/autotest/dual_object.cc
-  lab/autotest/emitted_candidate.cc
-  lab/autotest/fill_spaces.cc
+  lab/autotest/draw/choices.cc
+  lab/autotest/spaces/classic_spaces.cc
+  lab/autotest/draw/configuration.cc
+  lab/autotest/draw/smaller_case.cc
+  lab/autotest/dual/dual_object.cc
+  lab/autotest/spaces/fill_spaces.cc
   lab/autotest/finding_folder.cc
-  lab/autotest/foreign_candidate.cc
-  lab/autotest/generator.cc
-  lab/autotest/guarded_candidate.cc
-  lab/autotest/image_spaces.cc
-  lab/autotest/index_spaces.cc
-  lab/autotest/input_domain.cc
+  lab/autotest/candidates/foreign_candidate.cc
+  lab/autotest/draw/generator.cc
+  lab/autotest/candidates/guarded_candidate.cc
+  lab/autotest/spaces/image_spaces.cc
   lab/autotest/check_adapter.cc
-  lab/autotest/check_report.cc
   lab/autotest/learn_deviations.cc
-  lab/autotest/learned_report.cc
-  lab/autotest/math_spaces.cc
-  lab/autotest/model_list.cc
-  lab/autotest/network_adapt.cc
-  lab/autotest/network_bodies.cc
-  lab/autotest/network_builder.cc
-  lab/autotest/network_draw.cc
-  lab/autotest/network_mutation.cc
-  lab/autotest/network_part.cc
-  lab/autotest/network_patterns.cc
-  lab/autotest/network_scope.cc
-  lab/autotest/norm_spaces.cc
-  lab/autotest/number_generators.cc
-  lab/autotest/onednn_gradient.cc
-  lab/autotest/operator_space.cc
-  lab/autotest/pointwise_spaces.cc
-  lab/autotest/product_spaces.cc
-  lab/autotest/quantized_spaces.cc
-  lab/autotest/random_spaces.cc
-  lab/autotest/reduce_spaces.cc
-  lab/autotest/rewritten_candidate.cc
-  lab/autotest/sequence_spaces.cc
-  lab/autotest/shape_spaces.cc
-  lab/autotest/shrink_case.cc
-  lab/autotest/shrink_sides.cc
-  lab/autotest/signature_space.cc
-  lab/autotest/simpler_choices.cc
-  lab/autotest/spoiled_runner.cc
-  lab/autotest/tensor_generator.cc
-  lab/autotest/window_draw.cc
-  lab/autotest/window_spaces.cc
+  lab/autotest/spaces/math_spaces.cc
+  lab/autotest/networks/network_mutation.cc
+  lab/autotest/networks/network_builder.cc
+  lab/autotest/networks/case_network.cc
+  lab/autotest/networks/network_patterns.cc
+  lab/autotest/networks/network_draw.cc
+  lab/autotest/spaces/pointwise_spaces.cc
+  lab/autotest/spaces/product_spaces.cc
+  lab/autotest/spaces/reduce_spaces.cc
+  lab/autotest/spaces/sequence_spaces.cc
+  lab/autotest/spaces/move_spaces.cc
+  lab/autotest/spaces/operator_space.cc
+  lab/autotest/draw/shrink_case.cc
+  lab/autotest/spaces/window_spaces.cc
 )
 target_link_libraries(nodewise_autotest
   PUBLIC nodewise_kernels nodewise_locate nodewise_gradient nodewise_passes

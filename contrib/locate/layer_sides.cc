@@ -12,7 +12,7 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/stand_in.h"
+#include "nodewise/runner/mixed_target.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 

@@ -13,7 +13,6 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/runner/graph_target.h"
-#include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/support/memory_use.h"
 

@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/private_storage.h"
-#include "nodewise/runner/stand_in.h"
+#include "nodewise/runner/mixed_target.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"

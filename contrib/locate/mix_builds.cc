@@ -14,7 +14,6 @@
 #include "fmt/format.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/runner/mixed_target.h"
-#include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"

@@ -11,7 +11,7 @@
 #include "contrib/locate/observed_run.h"
 #include "nodewise/locate/exact_inputs.h"
 #include "nodewise/locate/locate.h"
-#include "nodewise/runner/node_failure.h"
+#include "nodewise/runner/runner.h"
 
 namespace nodewise {
 

@@ -6,7 +6,7 @@
 #include "contrib/locate/partial_graph.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/hash.h"
-#include "nodewise/runner/node_failure.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "nodewise/memcheck/plan_sanitizer.h"
-#include "nodewise/runner/debug_target.h"
+#include "nodewise/runner/debug_runner.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -10,7 +10,7 @@
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/process/piped_child.h"
 #include "nodewise/runner/graph_target.h"
-#include "nodewise/runner/node_failure.h"
+#include "nodewise/runner/runner.h"
 
 namespace nodewise {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/lower/lowering_plan.h"
 #include "nodewise/lower/region.h"

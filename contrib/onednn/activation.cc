@@ -1,5 +1,3 @@
-#include "nodewise/ops/activation.h"
-
 #include <algorithm>
 #include <cmath>
 

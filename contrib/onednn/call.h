@@ -88,7 +88,7 @@ class Call {
   absl::Status RequireAllFloat32() const;
   absl::Status RequirePlain(size_t i) const;
   absl::Status RequirePlainOutput() const;
-  absl::Status RequireRank(size_t least, size_t most) const;  // Of input 0.
+  absl::Status RequireRank(size_t least, size_t most) const;  // For input 0.
   absl::Status RequireOutputLike(size_t i) const;  // Layout and sizes.
   absl::Status RequireNoPostOps() const;
   absl::StatusOr<const NDArray*> RequireConstant(size_t i) const;

@@ -6,8 +6,8 @@
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/cast.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/resize.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {
@@ -83,7 +83,7 @@ absl::Status BuildTranspose(ProgramBuilder& program) {
 }
 
 // Elements keep their order in plain tensors only. Axes and shapes that are
-// inputs are no operands.
+// inputs are not operands.
 absl::Status BuildReshape(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(call.RequirePlain(0));

@@ -8,7 +8,6 @@
 #include "contrib/onednn/rows.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/batch_norm.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/reduce.h"

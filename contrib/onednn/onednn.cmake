@@ -23,25 +23,16 @@ function(nodewise_add_onednn target)
   add_library(${target} STATIC EXCLUDE_FROM_ALL
     onednn/activation.cc
     onednn/backward.cc
-    onednn/backward_plans.cc
-    onednn/backward_run.cc
     onednn/call.cc
-    onednn/conv.cc
-    onednn/conv_transpose.cc
-    onednn/evaluated.cc
-    onednn/float_range.cc
-    onednn/folded_conv.cc
+    onednn/windows.cc
     onednn/moves.cc
     onednn/norms.cc
     onednn/omp_team.cc
     onednn/onednn_ops.cc
     onednn/onednn_threads.cc
-    onednn/pool.cc
     onednn/products.cc
     onednn/program.cc
     onednn/quantized.cc
-    onednn/reductions.cc
-    onednn/resize.cc
     ${api})
   target_include_directories(${target} SYSTEM PRIVATE ${${target}_INCLUDE})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})

@@ -8,8 +8,8 @@
 #include "contrib/onednn/rows.h"
 #include "nodewise/op/shape_rules.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/conv_transpose.h"
-#include "nodewise/ops/global_pool.h"
+#include "nodewise/ops/conv.h"
+#include "nodewise/ops/pool.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise::onednn {

@@ -381,7 +381,7 @@ absl::StatusOr<std::optional<AttentionSides>> AttentionSidesOf(
   return sides;
 }
 
-// Keys and values of earlier calls always have rank 4, whatever the layout of
+// Keys and values of earlier calls always have rank 4, with any layout of
 // the others.
 absl::Status CheckInputs(const ops::Attention23& op, const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(

@@ -182,7 +182,7 @@ absl::Status CheckFeatures(const Inputs& in, size_t features) {
 }
 
 // The features of all rows, made float32 first. Kernels convert their features
-// first, whatever type these have.
+// first, of any type.
 class Rows {
  public:
   explicit Rows(const EvalArgs& args)

@@ -111,7 +111,7 @@ struct GroupNorm : NormRules<Class, 6> {
     const absl::Span<const int64_t> shape = args.shape(0);
     const int64_t channels = shape[1] / num_groups;
     NormRows rule;
-    // Of an empty input nothing is to be normalized, though it may have images.
+    // In an empty input nothing is to be normalized, though it may have images.
     rule.rows = CountOf(args.in(0)) == 0 ? 0 : shape[0] * num_groups;
     rule.run = channels * SpatialOf(shape);
     rule.epsilon = epsilon;
@@ -247,7 +247,7 @@ constexpr OperatorDef kNormOperators[] = {
 };
 
 // A rank of 1 is one channel. Below opset 9 the statistics may be those of each
-// element instead, in whatever shape has as many numbers.
+// element instead, in any shape that has as many numbers.
 absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireFloat(in, 0), RequireRank(in, 0, 1, 1 << 20)));

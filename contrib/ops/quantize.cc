@@ -563,7 +563,7 @@ MatrixSizes RightSizes(absl::Span<const int64_t> shape) {
 }
 
 // A type that opset 21 added to integers of 8 bits. A scale in powers of two
-// (E8M0) has 8 bits, but is no factor of a product.
+// (E8M0) has 8 bits, but is not a factor of a product.
 bool IsByteFloat(DLDataType dtype) {
   return IsShortFloat(dtype) && dtype.bits == 8 && dtype.code != kDTypeE8M0;
 }
@@ -600,7 +600,7 @@ absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
 
 // Products of matrices of which some are floats of 8 bits. These go by way of
 // MatMul in double, whose inputs are made less their zero points first. There
-// is no accumulator of integers to imitate.
+// is not an accumulator of integers to imitate.
 struct FloatProduct {
   // Returns the product of doubles that has the same shape.
   static OpAttrs Floats() {

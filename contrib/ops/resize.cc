@@ -52,7 +52,7 @@ namespace {
 // Resizing handles one side after the other: every element along a side of the
 // output is a weighted sum of a few along that side of the input, its taps. For
 // the nearest element that is one tap of weight 1, and elements are moved as
-// they are, of whatever type. Which elements are near depends on places that
+// they are, of any type. Which elements are near depends on places that
 // kernels calculate in float32, so bounds ask what else a kernel may take.
 
 struct ResizeRule {

@@ -123,7 +123,7 @@ absl::StatusOr<int> DftAxis(int64_t axis, int rank) {
 }
 
 // `axis` is none if it is not known. A length that is given cuts or pads the
-// signal, so it replaces the side whatever that is. An unknown axis may be any
+// signal, so it replaces the side, known or not. An unknown axis may be any
 // but the last, so all of them become unknown.
 absl::StatusOr<OutputInfos> InferDft(const DftRule& rule, const Inputs& in,
                                      std::optional<int64_t> axis) {

@@ -594,7 +594,7 @@ absl::Status CheckRows(const Inputs& in, const Forest& forest) {
                     features.size(), needed);
 }
 
-// A base of 0 is no addition and rounds nothing.
+// A base of 0 is not an addition and rounds nothing.
 Approximate PlusBase(const Approximate& score, double base) {
   return base == 0 ? score : Plus(score, {base, 0, 0}).Rounded();
 }

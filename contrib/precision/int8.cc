@@ -7,13 +7,11 @@
 #include "contrib/precision/precision_plan.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
-#include "nodewise/ops/gemm.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/quantize.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

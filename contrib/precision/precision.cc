@@ -8,7 +8,7 @@
 
 #include "contrib/precision/precision_plan.h"
 #include "fmt/format.h"
-#include "nodewise/ir/target.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/precision/raise_opset.h"
 #include "nodewise/support/diagnostic.h"

@@ -16,7 +16,6 @@
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/conv_transpose.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/runner/reference_kernels.h"
 #include "nodewise/support/memory_use.h"

@@ -8,8 +8,8 @@
 #include "contrib/regions/half_floats.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/layout.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/ops/slice.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/channels_last.h"
 

@@ -9,8 +9,8 @@
 #include "contrib/repro/node_trial.h"
 #include "fmt/format.h"
 #include "nodewise/graph/graph_index.h"
+#include "nodewise/runner/mixed_target.h"
 #include "nodewise/runner/node_graph.h"
-#include "nodewise/runner/stand_in.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 

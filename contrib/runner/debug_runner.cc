@@ -13,7 +13,7 @@
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/process/isolation.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/named_outputs.h"
-#include "nodewise/graph/noted_run.h"
+#include "nodewise/graph/finding.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/params.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -13,7 +13,7 @@
 #include "nodewise/random/random.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
-#include "nodewise/tensors/model_order.h"
+#include "nodewise/tensors/channels_last.h"
 #include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {

@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/lower/region_kernels.h"
 #include "nodewise/runner/reference_kernels.h"

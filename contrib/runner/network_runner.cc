@@ -10,7 +10,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/runner/input_files.h"
-#include "nodewise/support/clock.h"
+#include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/own_attributes.h"
+#include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/cord.h"
 #include "fmt/format.h"
-#include "nodewise/graph/named_outputs.h"
+#include "nodewise/graph/graph_executor.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

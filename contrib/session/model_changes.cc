@@ -10,7 +10,7 @@
 #include "nodewise/ops/opaque.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/passes/pass_list.h"
-#include "nodewise/runner/input_list.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/session/session.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

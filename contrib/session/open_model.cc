@@ -19,9 +19,9 @@
 #include "nodewise/op/op_def.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/bind_sizes.h"
-#include "nodewise/runner/node_choice.h"
-#include "nodewise/runner/stand_in.h"
+#include "nodewise/runner/mixed_target.h"
+#include "nodewise/runner/network_runner.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
@@ -258,8 +258,8 @@ Ref<LoweredLibrary> BuiltIns(Backend backend,
   return BuiltInFunctions(AllOperators(), backend, std::move(table));
 }
 
-// A network whose sizes stay open is not an error for a caller that can interpret
-// it.
+// A network whose sizes stay open is not an error for a caller that can
+// interpret it.
 absl::StatusOr<Session> OpenModel(const TargetSpec& spec, InputFiles* files,
                                   DiagnosticList* diagnostics) {
   NODEWISE_ASSIGN_OR_RETURN(Session session,

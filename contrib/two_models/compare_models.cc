@@ -19,7 +19,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/precision/node_error.h"
+#include "nodewise/precision/sensitivity.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 

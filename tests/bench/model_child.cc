@@ -22,7 +22,7 @@
 #include "nodewise/lower/lower.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/tensors/tensor_collector.h"
 #include "nodewise/tensors/tensor_file.h"

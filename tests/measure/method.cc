@@ -11,11 +11,11 @@
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/bisect.h"
-#include "nodewise/locate/replay.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/locate/locate_target.h"
+#include "nodewise/locate/replay.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/debug_target.h"
+#include "nodewise/runner/debug_runner.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/lab/autotest/run_executor.h"
+#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/autotest_run.h"
 #include "nodewise/graph/graph_executor.h"
@@ -21,7 +21,7 @@
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/planter/planter.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/support/status_macros.h"
 
 namespace nodewise {

@@ -13,7 +13,7 @@
 #include "nodewise/passes/quantization.h"
 #include "nodewise/precision/precision.h"
 #include "nodewise/random/random.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"

@@ -7,7 +7,7 @@
 #include "nodewise/lower/lower.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 
 namespace nodewise {
 

@@ -47,9 +47,10 @@ BUILDS_ON = {
     "contrib/emit_c": "contrib/lower",
     "contrib/runner": "contrib/passes contrib/onnx contrib/interp "
                       "contrib/onednn contrib/lower",
+    "contrib/regions": "contrib/runner",
     "contrib/foreign": "contrib/runner",
     "contrib/guarded": "contrib/runner",
-    "contrib/runners": "contrib/foreign contrib/guarded",
+    "contrib/runners": "contrib/regions contrib/foreign contrib/guarded",
     "contrib/compare": "contrib/tensors",
     "contrib/align": "contrib/runners contrib/compare",
     "contrib/repro": "contrib/runners contrib/compare",

@@ -15,7 +15,7 @@ TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 OPTION = re.compile(r"(?:^|[\s(\"`'])--[a-z][a-z-]+")
 # Files that a reader runs commands from, and other programs' options.
 ALLOWED = {"contrib/repro/write_repro.cc",
-           "contrib/lab/autotest/candidate_list.cc",
+           "contrib/lab/autotest/candidates/candidate_list.cc",
            "contrib/lab/autotest/finding_folder.cc",
            "contrib/foreign/known_programs.cc"}
 SOURCES = ("runtime", "contrib")

@@ -4,8 +4,8 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
-#include "nodewise/runner/bind_sizes.h"
-#include "nodewise/runner/debug_target.h"
+#include "nodewise/runner/debug_runner.h"
+#include "nodewise/runner/network_runner.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/status_macros.h"

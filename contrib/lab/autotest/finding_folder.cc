@@ -9,7 +9,7 @@
 #include "contrib/lab/autotest/candidates/run_executor.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/artefact/artefact_folder.h"
+#include "nodewise/artefact/artefact.h"
 #include "nodewise/autotest/autotest_report.h"
 #include "nodewise/autotest/autotest_run.h"
 #include "nodewise/emit_c/emit_c.h"
@@ -40,7 +40,6 @@ constexpr std::string_view kProgram =
 #include <string>
 #include <vector>
 
-#include "nodewise/artefact/artefact.h"
 
 namespace {
 

@@ -17,7 +17,6 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/unary.h"
 #include "nodewise/support/status_macros.h"
-#include "nodewise/support/text_table.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

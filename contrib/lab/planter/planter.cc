@@ -278,8 +278,8 @@ absl::StatusOr<Arrays> ZerosLike(Arrays list) {
   return list;
 }
 
-// PlantedFault::effect of one output. NaN in both is no difference, and NaN or
-// an infinity in one of them an infinite one. So is any difference from a
+// PlantedFault::effect of one output. NaN in both is not a difference, and NaN
+// or an infinity in one of them an infinite one. So is any difference from a
 // result that is all zeros, since there is nothing to compare it with.
 double EffectOn(const NDArray& sound, const NDArray& faulty) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();

@@ -1,7 +1,8 @@
+#include "nodewise/locate/dump_difference.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/locate/dump_difference.h"
 #include "tests/contrib/diagnose/diagnose_support.h"
 
 namespace nodewise {

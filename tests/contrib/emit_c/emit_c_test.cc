@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "contrib/emit_c/window_plan.h"
+#include "contrib/emit_c/windows.h"
 #include "nodewise/graph/graph_json.h"
 #include "tests/contrib/lower/lower_support.h"
 

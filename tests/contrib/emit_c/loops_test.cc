@@ -1,5 +1,3 @@
-#include "contrib/emit_c/loops.h"
-
 #include <gtest/gtest.h>
 
 #include "contrib/emit_c/c_text.h"

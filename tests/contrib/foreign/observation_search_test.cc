@@ -1,11 +1,10 @@
-#include "nodewise/foreign/observation_search.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
+#include "nodewise/foreign/foreign_observation.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nodewise/ndarray/hash.h"
-#include "nodewise/runner/node_failure.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/runners/runner_list.h"
 #include "tests/runtime/debug/more_kernels.h"
 

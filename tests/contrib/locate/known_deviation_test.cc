@@ -15,7 +15,7 @@
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/interp/network_bounds.h"
 #include "nodewise/locate/network_locate.h"
-#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/runner/network_runner.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "nodewise/foreign/foreign_runner.h"
-#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/runner/network_runner.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

@@ -1,3 +1,5 @@
+#include "nodewise/locate/replay.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "nodewise/debug/debug_executor.h"
-#include "nodewise/locate/replay.h"
 #include "nodewise/planter/planter.h"
 #include "tests/contrib/locate/spoiled_library.h"
 #include "tests/contrib/lower/lower_support.h"

@@ -14,7 +14,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/support/status_macros.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

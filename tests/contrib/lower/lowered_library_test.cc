@@ -1,7 +1,6 @@
-#include "nodewise/lower/lowered_library.h"
-
 #include <gtest/gtest.h>
 
+#include "nodewise/lower/region_kernels.h"
 #include "nodewise/runner/reference_kernels.h"
 #include "tests/contrib/lower/lower_support.h"
 

@@ -1,10 +1,9 @@
-#include "contrib/lower/observed_regions.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "contrib/lower/fusion.h"
 #include "nodewise/graph/graph_json.h"
 #include "tests/contrib/lower/lower_support.h"
 

@@ -13,7 +13,7 @@
 
 #include "nodewise/gradient/gradient.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/onednn/onednn_backward.h"
+#include "nodewise/onednn/onednn.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "tests/contrib/onednn/samples.h"

@@ -1,5 +1,4 @@
-#include "nodewise/precision/node_error.h"
-
+#include "nodewise/precision/sensitivity.h"
 #include "tests/contrib/precision/precision_support.h"
 
 namespace nodewise {

@@ -12,8 +12,8 @@
 
 #include "nodewise/ir/verifier.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/precision/node_error.h"
 #include "nodewise/precision/precision.h"
+#include "nodewise/precision/sensitivity.h"
 #include "nodewise/random/random.h"
 #include "tests/contrib/lower/lower_support.h"
 

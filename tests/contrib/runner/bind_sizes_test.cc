@@ -1,5 +1,3 @@
-#include "nodewise/runner/bind_sizes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/ir/verifier.h"
+#include "nodewise/runner/network_runner.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

@@ -12,7 +12,7 @@
 
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/runner/onednn_kernels.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/runner/reference_kernels.h"
 #include "tests/contrib/lower/lower_support.h"
 

@@ -1,4 +1,4 @@
-#include "contrib/runner/gelu_pattern.h"
+#include "contrib/regions/gelu_pattern.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/runner/network_runner.h"
 #include "nodewise/tensors/tensor_collector.h"
 #include "tests/contrib/lower/lower_support.h"
 

@@ -1,4 +1,4 @@
-#include "contrib/runner/half_floats.h"
+#include "contrib/regions/half_floats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

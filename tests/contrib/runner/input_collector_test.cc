@@ -1,7 +1,6 @@
-#include "nodewise/runner/input_collector.h"
-
 #include <gtest/gtest.h>
 
+#include "nodewise/runner/input_files.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"

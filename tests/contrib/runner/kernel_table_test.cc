@@ -1,7 +1,5 @@
 // What is said before anything is lowered is what is bound then.
 
-#include "nodewise/lower/kernel_table.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,6 +7,7 @@
 #include "nodewise/emit_c/emit_c.h"
 #include "nodewise/foreign/opaque_runner.h"
 #include "nodewise/lower/lowering_plan.h"
+#include "nodewise/lower/region_kernels.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/opaque.h"

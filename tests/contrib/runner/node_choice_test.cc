@@ -1,8 +1,7 @@
-#include "nodewise/runner/node_choice.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nodewise/runner/node_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
 

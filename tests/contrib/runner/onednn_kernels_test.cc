@@ -1,5 +1,3 @@
-#include "nodewise/runner/onednn_kernels.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +8,7 @@
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/onednn/onednn.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/thread_pool.h"

@@ -1,11 +1,10 @@
-#include "nodewise/runner/sample_folder.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "nodewise/runner/input_files.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"

@@ -1,5 +1,3 @@
-#include "nodewise/runner/stand_in.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 
 #include "nodewise/emit_c/emit_c.h"
 #include "nodewise/planter/planter.h"
+#include "nodewise/runner/mixed_target.h"
 #include "tests/contrib/lower/lower_support.h"
 
 namespace nodewise {

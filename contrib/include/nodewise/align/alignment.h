@@ -12,7 +12,6 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/runner/input_list.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/tensors/tensor_source.h"
 #include "nodewise/tensors/tensor_store.h"

@@ -24,7 +24,7 @@
 #include "nodewise/locate/mix_builds.h"
 #include "nodewise/locate/outside_reference.h"
 #include "nodewise/locate/series.h"
-#include "nodewise/runner/network_program.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/session/model_changes.h"
 #include "nodewise/session/session.h"
 #include "nodewise/two_models/compare_models.h"

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/runner/network_program.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/session/session.h"
 #include "nodewise/session/target_spec.h"
 

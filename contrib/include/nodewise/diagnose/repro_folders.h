@@ -11,7 +11,7 @@
 #include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/repro/shrink.h"
 #include "nodewise/runner/graph_target.h"
-#include "nodewise/runner/node_failure.h"
+#include "nodewise/runner/runner.h"
 
 namespace nodewise {
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/lower/kernel_table.h"
+#include "nodewise/lower/region_kernels.h"
 #include "nodewise/op/op_def.h"
 
 namespace nodewise {

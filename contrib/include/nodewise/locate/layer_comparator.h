@@ -20,8 +20,7 @@
 #include "nodewise/module/module.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/op/op_def.h"
-#include "nodewise/runner/built_in_functions.h"
-#include "nodewise/runner/node_failure.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/runner/runner.h"
 
 namespace nodewise {

@@ -15,7 +15,6 @@
 #include "nodewise/locate/known_deviation.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/op/op_def.h"
-#include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/support/float_environment.h"
 

@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/ir/side_table.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/lower/region_kernels.h"

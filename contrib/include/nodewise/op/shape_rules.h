@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nodewise/op/op_row.h"
 #include "nodewise/op/attribute_types.h"
+#include "nodewise/op/op_row.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {

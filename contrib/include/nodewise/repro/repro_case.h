@@ -17,7 +17,6 @@
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
-#include "nodewise/runner/node_failure.h"
 #include "nodewise/runner/runner.h"
 
 namespace nodewise {

@@ -11,7 +11,6 @@
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/storage_plan.h"
 #include "nodewise/runner/input_files.h"
 #include "nodewise/runner/runner.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "nodewise/interp/evaluator.h"
+#include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/tensors/tensor_file.h"

@@ -14,7 +14,7 @@
 #include "nodewise/graph/graph_inputs.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/ndarray/value_search.h"
+#include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/tensors/tensor_sink.h"
 #include "nodewise/tensors/tensor_type.h"

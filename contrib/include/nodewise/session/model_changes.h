@@ -11,7 +11,6 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/passes/known_part.h"
 #include "nodewise/passes/quantization.h"
-#include "nodewise/precision/node_error.h"
 #include "nodewise/precision/precision.h"
 #include "nodewise/precision/sensitivity.h"
 #include "nodewise/session/target_spec.h"

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/locate/locate_target.h"
-#include "nodewise/lower/lowered_library.h"
+#include "nodewise/lower/region_kernels.h"
 #include "nodewise/runner/graph_target.h"
-#include "nodewise/runner/network_program.h"
+#include "nodewise/runner/runner.h"
 #include "nodewise/session/model_changes.h"
 #include "nodewise/session/target_spec.h"
 #include "nodewise/support/diagnostic.h"

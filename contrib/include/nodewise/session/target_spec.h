@@ -13,10 +13,10 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/precision/calibration.h"
 #include "nodewise/precision/precision.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/runner/graph_target.h"
-#include "nodewise/runner/input_collector.h"
-#include "nodewise/runner/network_program.h"
+#include "nodewise/runner/input_files.h"
+#include "nodewise/runner/runner.h"
 
 namespace nodewise {
 

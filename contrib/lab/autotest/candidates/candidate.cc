@@ -12,9 +12,8 @@
 #include "nodewise/ir/pass.h"
 #include "nodewise/module/module.h"
 #include "nodewise/onednn/onednn.h"
-#include "nodewise/onednn/onednn_backward.h"
-#include "nodewise/ops/activation.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/ops/unary.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status_macros.h"
@@ -119,9 +118,9 @@ class LoweredNetworks : public Candidate {
   const std::function<Ref<Library>()> make_library_;
 };
 
-// All networks of a call become one file of C and one library. Those that there
-// is no C for are left out, and fail by themselves; a file that does not
-// compile is halved until the network that it is about is alone.
+// All networks of a call become one file of C and one library. Those without C
+// are left out, and fail by themselves; a file that does not compile is halved
+// until the network that it is about is alone.
 class EmittedNetworks : public Candidate {
  public:
   EmittedNetworks(const OpSet& ops, std::shared_ptr<const CCompiler> compiler,

@@ -9,8 +9,7 @@
 #include "fmt/ranges.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/passes/quantization.h"
-#include "nodewise/runner/built_in_functions.h"
-#include "nodewise/runner/onednn_kernels.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/support/status_macros.h"
 #include "nodewise/support/words.h"
 

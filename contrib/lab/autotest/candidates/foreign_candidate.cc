@@ -8,7 +8,7 @@
 #include "contrib/lab/autotest/candidates/run_executor.h"
 #include "contrib/lab/autotest/networks/case_network.h"
 #include "fmt/format.h"
-#include "nodewise/foreign/foreign_cases.h"
+#include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/support/status_macros.h"
 

@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/gradient/gradient.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/ops.h"

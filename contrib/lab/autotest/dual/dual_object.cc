@@ -349,8 +349,8 @@ class DualCase {
 
   // A call is drawn, written down, added to the network of the case, evaluated
   // by the reference and run by the tested side, in this order: what the
-  // reference refuses is no fault of the program, and the case is drawn again
-  // then.
+  // reference refuses is not a fault of the program, and the case is drawn
+  // again then.
   absl::StatusOr<DualObject> TryCall(const DualObject::State& of,
                                      std::vector<DualInput> inputs,
                                      std::vector<DualAttribute> attributes,

@@ -11,7 +11,7 @@
 #include "nodewise/autotest/operator_space.h"
 #include "nodewise/gradient/gradient.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status_macros.h"
 

@@ -8,7 +8,7 @@
 #include "contrib/lab/autotest/networks/case_network.h"
 #include "fmt/format.h"
 #include "nodewise/autotest/network_draw.h"
-#include "nodewise/ir/subnetwork.h"
+#include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"

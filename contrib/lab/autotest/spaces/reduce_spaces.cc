@@ -97,7 +97,7 @@ constexpr std::initializer_list<float> kEpsilons = {1e-5F, 1e-3F, 0.1F, 0};
 
 // Statistics have a type of their own from opset 15 on. Below 9 they may be by
 // element of a plane instead of by channel, below 7 an attribute says that this
-// is no training. A variance is positive: its root divides.
+// is not training. A variance is positive: its root divides.
 void DrawBatchNorm(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(2, 5, false);
   const DLDataType dtype = draw.Float();

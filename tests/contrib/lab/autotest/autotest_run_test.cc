@@ -15,7 +15,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

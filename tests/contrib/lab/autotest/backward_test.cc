@@ -1,5 +1,3 @@
-#include "nodewise/autotest/backward.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,11 +14,12 @@
 
 #include "nodewise/autotest/autotest_run.h"
 #include "nodewise/autotest/network_draw.h"
+#include "nodewise/autotest/operator_space.h"
 #include "nodewise/gradient/gradient.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/interp/network_bounds.h"
 #include "nodewise/ir/network_text.h"
-#include "nodewise/onednn/onednn_backward.h"
+#include "nodewise/onednn/onednn.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/cast.h"
@@ -28,7 +27,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/unary.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -13,8 +13,8 @@
 
 #include "absl/types/span.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/precision/node_error.h"
-#include "nodewise/runner/interpreter_runner.h"
+#include "nodewise/precision/sensitivity.h"
+#include "nodewise/runner/network_runner.h"
 #include "tests/contrib/precision/precision_support.h"
 
 namespace nodewise {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "contrib/lab/autotest/simpler_choices.h"
+#include "contrib/lab/autotest/draw/shrink_case.h"
 
 namespace nodewise {
 namespace {

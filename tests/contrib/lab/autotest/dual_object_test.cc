@@ -13,7 +13,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/runner/onednn_kernels.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "nodewise/runner/reference_kernels.h"
 #include "tests/support/matchers.h"
 

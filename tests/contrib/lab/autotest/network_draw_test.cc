@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/lab/autotest/run_executor.h"
+#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network_text.h"
@@ -23,7 +23,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/unary.h"
 #include "nodewise/planter/planter.h"
-#include "nodewise/runner/built_in_functions.h"
+#include "nodewise/regions/built_in_functions.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

@@ -1,5 +1,3 @@
-#include "contrib/lab/autotest/shrink_sides.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "contrib/lab/autotest/shrink_case.h"
-#include "nodewise/autotest/backward.h"
+#include "contrib/lab/autotest/draw/shrink_case.h"
 #include "nodewise/autotest/candidate.h"
+#include "nodewise/autotest/operator_space.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nodewise/autotest/choices.h"
 #include "nodewise/autotest/configuration.h"
-#include "nodewise/autotest/input_domain.h"
 #include "nodewise/autotest/operator_space.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"

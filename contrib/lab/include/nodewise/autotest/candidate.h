@@ -91,7 +91,7 @@ std::unique_ptr<Candidate> EmittedCandidate(
     std::string optimisation, LowerOptions lowering = {});
 
 // Gives another program many networks at once: each as a case of its own, if it
-// takes cases (foreign_cases.h), else one model of all, which have nothing in
+// takes cases (foreign_runner.h), else one model of all, which have nothing in
 // common. What it cannot load or run is halved until what it cannot is alone.
 std::unique_ptr<Candidate> ForeignCandidate(std::string name,
                                             ForeignCommand command,

@@ -14,7 +14,7 @@
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/report/report.h"
-#include "nodewise/runner/network_program.h"
+#include "nodewise/runner/runner.h"
 
 namespace nodewise {
 
