@@ -184,8 +184,9 @@ class Printer {
     if (!operation.attrs.defined()) return "";
     const auto to_text = [this](const NamedAttr& attr) {
       return NameText(attr.name) + ": " +
-             std::visit([this](const auto& value) { return AttrText(value); },
-                        attr.value);
+             std::visit(
+                 [this](const auto& value) { return this->AttrText(value); },
+                 attr.value);
     };
     const std::string text = Items(NamedAttrsOf(operation.attrs), to_text);
     return text.empty() ? "" : " {" + text + "}";

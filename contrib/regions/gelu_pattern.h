@@ -50,7 +50,7 @@ class GeluPattern {
   ops::GeluFormula formula_ = ops::GeluFormula::kErf;
   std::vector<Part> parts_;  // The last one is the result.
 
-  friend class GeluFinder;
+  friend struct GeluFinder;
 };
 
 }  // namespace nodewise
