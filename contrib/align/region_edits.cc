@@ -206,7 +206,7 @@ bool Fit(const ChangedOperation& changed, double from,
     const SharedValue there = outcome_of(probe);
     if (here == nullptr || there == nullptr) return false;
     const double distance = changed.search.DistanceOf(here);
-    // The number as it is was no explanation.
+    // The unchanged number did not explain it.
     if (step > 0 && distance <= question.clean) {
       const double round = WithFewDigits(changed.search, number, outcome_of);
       changed.search.edits.push_back({changed.operation.id,

@@ -611,6 +611,7 @@ std::string_view ReproProgram() {
 #include <string>
 #include <vector>
 
+#include "nodewise/artefact/artefact.h"
 #include "nodewise/ndarray/elements.h"
 
 namespace {

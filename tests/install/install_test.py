@@ -348,14 +348,14 @@ class InstallTest(unittest.TestCase):
         (project / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.25)\n"
             "project(lacks LANGUAGES CXX)\n"
-            "find_package(nodewise REQUIRED COMPONENTS planter)\n")
+            "find_package(nodewise REQUIRED COMPONENTS opencl)\n")
         shown = subprocess.run(
             ["cmake", "-S", project, "-B", project / "build", "-G", "Ninja",
              f"-DCMAKE_PREFIX_PATH={self.prefix}"], text=True,
             capture_output=True, check=False)
         self.assertNotEqual(shown.returncode, 0)
         self.assertRegex(re.sub(r"\s+", " ", shown.stderr),
-                         "built without the component planter")
+                         "built without the component opencl")
 
     def test_copy_of_the_options_in_the_build_folder_wins(self):
         build = self.folder / "options"

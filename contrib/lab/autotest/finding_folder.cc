@@ -40,6 +40,8 @@ constexpr std::string_view kProgram =
 #include <string>
 #include <vector>
 
+#include "nodewise/artefact/artefact.h"
+#include "nodewise/ndarray/elements.h"
 
 namespace {
 
