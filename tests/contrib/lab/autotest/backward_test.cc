@@ -372,8 +372,10 @@ std::unique_ptr<Candidate> WithWrongTanh() {
 TEST(BackwardOfNetworksTest, AWrongGradientIsCutToItsOperation) {
   const auto source = GradientSource(NetworkSource(ScopeOfSome(
       {"Tanh", "Mul", "MatMul", "Transpose", "Softmax", "Exp", "Floor"})));
-  const AutotestResult result = RunAutotest(
-      *source, *WithWrongTanh(), NetworkRuns(AutotestWith::kBackward, 200));
+  AutotestOptions options = NetworkRuns(AutotestWith::kBackward, 200);
+  // Cutting to the end takes half a minute under a sanitizer.
+  options.most_shrinking_seconds = 120;
+  const AutotestResult result = RunAutotest(*source, *WithWrongTanh(), options);
   ASSERT_FALSE(result.findings.empty());
   for (const AutotestFinding& finding : result.findings) {
     EXPECT_EQ(TitleOf(finding.made), "Tanh");
