@@ -28,7 +28,8 @@ class NoOneDnnTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             shown = self.run_command("demo", "-o", folder)
             self.assertIn("That is what was named.", shown)
-            shown = self.run_command("run", pathlib.Path(folder) / "net",
+            shown = self.run_command("run",
+                                     pathlib.Path(folder) / "model.onnx",
                                      "--random-inputs", "1")
             self.assertIn("this build has no oneDNN (USE_ONEDNN", shown)
 
