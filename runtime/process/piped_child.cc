@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status_macros.h"
 #include "runtime/process/child_process.h"
 
@@ -28,23 +29,6 @@ constexpr int kPipeBytes = 1 << 20;
 constexpr int kHighDescriptor = 900;
 // How often to look for the end of a child of which no descriptor tells it.
 constexpr int64_t kLookMs = 20;
-
-// A descriptor that is closed with it.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept
-      : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 class Reader : public PipeReader {
  public:
@@ -194,7 +178,7 @@ absl::Status PipeWriter::Write(const void* data, size_t bytes) {
 }
 
 struct PipedRun::Child {
-  const Descriptor read_end;
+  const OpenDescriptor read_end;
   const ChildRunner runner;  // Has what the child says of its end.
   RunningChild child;
   const int64_t limit_ms;
@@ -209,8 +193,8 @@ absl::StatusOr<std::unique_ptr<PipedRun>> PipedRun::Start(
     return absl::ResourceExhaustedError(
         fmt::format("child process: no pipe: {}", std::strerror(errno)));
   }
-  Descriptor read_end(ends[0]);
-  const Descriptor write_end(ends[1]);
+  OpenDescriptor read_end(ends[0]);
+  const OpenDescriptor write_end(ends[1]);
   // Fewer changes between the processes; a smaller pipe does, too.
   (void)fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
@@ -236,7 +220,7 @@ absl::StatusOr<ChildEnd> PipedRun::Finish(
     absl::FunctionRef<absl::Status(PipeReader&)> take) {
   NODEWISE_CHECK(child_ != nullptr);
   const std::unique_ptr<Child> run = std::move(child_);
-  Reader reader(run->read_end.number(), run->child, run->limit_ms);
+  Reader reader(run->read_end.get(), run->child, run->limit_ms);
   while (reader.WaitForBytes()) {
     absl::Status status = take(reader);
     // How the child ended says more than that its last message is cut.
