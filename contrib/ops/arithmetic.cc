@@ -491,8 +491,8 @@ struct Total : Class {
             StoreDoubles(totals, out + begin, out + begin + m, y);
           }
           for (int64_t i = 0; bounds != nullptr && i < n; ++i) {
-            SetBound(BoundAt(args, at, steps, i), static_cast<size_t>(out + i),
-                     bounds);
+            BoundAt(args, at, steps, i)
+                .SetAt(static_cast<size_t>(out + i), bounds);
           }
         });
     return absl::OkStatus();
@@ -524,7 +524,7 @@ struct Total : Class {
       const int64_t element = at[k] + i * steps[k];
       double x = 0;
       LoadDoubles(args.in(k), element, element + 1, &x);
-      AddToSum(x, &sum);
+      sum.Add(x);
     }
     SumBound bound = BoundSum(args.dtype(0), sum);
     if (!kMean) return bound;

@@ -252,13 +252,13 @@ struct Cumulative : Class, OneFlopEach, KeepsType {
       ProductWay way(dtype);
       for (int64_t i = 0; i < lines.size; ++i) {
         const auto at = static_cast<size_t>(first + At(i, lines));
-        if (exclusive) SetBound(BoundOf(sum, dtype), at, bounds);
+        if (exclusive) BoundOf(sum, dtype).SetAt(at, bounds);
         sum.terms += 1;
         sum.absolute += std::fabs(x[at]);
         sum.squares += x[at] * x[at];
         sum.result = Operation::Next(sum.result, x[at]);
         if (Operation::kStart == 1) sum.lost = way.LostAt(sum.result);
-        if (!exclusive) SetBound(BoundOf(sum, dtype), at, bounds);
+        if (!exclusive) BoundOf(sum, dtype).SetAt(at, bounds);
       }
     });
   }

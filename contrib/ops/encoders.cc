@@ -470,7 +470,7 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
         if (counts[ngram] == 0) continue;
         SumOfTerms& sum = sums[static_cast<size_t>(ngram_indexes[ngram])];
         sum.terms += 1;
-        AddToSum(TermOf(ngram, counts[ngram]), &sum);
+        sum.Add(TermOf(ngram, counts[ngram]));
       }
       for (size_t i = 0; i < places; ++i) {
         const size_t at = row * places + i;
@@ -479,7 +479,7 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
         if (bounds == nullptr || mode == NgramMode::kTf || sums[i].terms == 0) {
           continue;
         }
-        SetBound(BoundSum(kFloat32, sums[i]), at, bounds);
+        BoundSum(kFloat32, sums[i]).SetAt(at, bounds);
       }
     }
     return absl::OkStatus();

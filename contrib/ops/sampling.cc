@@ -380,11 +380,11 @@ struct AffineGrid : ops::AffineGrid {
         SumOfTerms sum;
         sum.terms = static_cast<double>(rows) + 4;
         for (size_t k = 0; k <= rows; ++k) {
-          AddToSum(matrix[k] * place[k], &sum);
+          sum.Add(matrix[k] * place[k]);
         }
         const size_t to = static_cast<size_t>(p) * rows + row;
         values[to] = sum.result;
-        if (bounds != nullptr) SetBound(BoundSum(y.dtype(), sum), to, bounds);
+        if (bounds != nullptr) BoundSum(y.dtype(), sum).SetAt(to, bounds);
       }
     }
     StoreDoubles(values.data(), 0, CountOf(y), y);
@@ -459,13 +459,13 @@ struct Col2Im : ops::Col2Im {
       sums[element] += number;
       if (bounds == nullptr) return;
       terms[element].terms += 1;
-      AddToSum(number, &terms[element]);
+      terms[element].Add(number);
     });
     StoreDoubles(sums.data(), 0, CountOf(y), y);
     if (bounds == nullptr) return absl::OkStatus();
     ResizeBounds(CountOf(y), bounds);
     for (size_t i = 0; i < count; ++i) {
-      SetBound(BoundSum(y.dtype(), terms[i]), i, bounds);
+      BoundSum(y.dtype(), terms[i]).SetAt(i, bounds);
     }
     return absl::OkStatus();
   }

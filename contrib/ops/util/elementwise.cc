@@ -371,11 +371,6 @@ DLDataType SharedType(const Inputs& in) {
   return in.type(0).has_dtype() ? in.type(0).dtype : in.type(1).dtype;
 }
 
-void ResizeBounds(int64_t count, Bounds* bounds) {
-  bounds->proved.resize(static_cast<size_t>(count));
-  bounds->expected.resize(static_cast<size_t>(count));
-}
-
 void AllowAny(EvalArgs& args, size_t output,
               absl::FunctionRef<bool(int64_t element)> is_open) {
   Bounds* const bounds = args.bounds(output);
@@ -384,7 +379,7 @@ void AllowAny(EvalArgs& args, size_t output,
   for (size_t i = 0; i < bounds->proved.size(); ++i) {
     if (!is_open(static_cast<int64_t>(i))) continue;
     constexpr double kAny = std::numeric_limits<double>::infinity();
-    SetBound({kAny, kAny}, i, bounds);
+    SumBound{kAny, kAny}.SetAt(i, bounds);
   }
 }
 

@@ -403,19 +403,6 @@ struct NoElement {
 // yet.
 DLDataType SharedType(const Inputs& in);
 
-// Adds a term to a sum, but does not count it.
-inline void AddToSum(double term, SumOfTerms* sum) {
-  sum->absolute += std::fabs(term);
-  sum->squares += term * term;
-  sum->result += term;
-}
-// Makes room for the bounds of so many elements.
-void ResizeBounds(int64_t count, Bounds* bounds);
-inline void SetBound(const SumBound& bound, size_t element, Bounds* bounds) {
-  bounds->proved[element] = bound.proved;
-  bounds->expected[element] = bound.expected;
-}
-
 // Results that ONNX leaves open: its text does not say what comes of a NaN,
 // say, so that kernels may differ and all be right (docs/compare.md).
 

@@ -61,11 +61,14 @@ class SumRule {
 
 }  // namespace
 
-Bounds* SizedBounds(EvalArgs& args, size_t output, int64_t count) {
-  Bounds* const bounds = args.bounds(output);
-  if (bounds == nullptr) return nullptr;
+void ResizeBounds(int64_t count, Bounds* bounds) {
   bounds->proved.resize(static_cast<size_t>(count));
   bounds->expected.resize(static_cast<size_t>(count));
+}
+
+Bounds* SizedBounds(EvalArgs& args, size_t output, int64_t count) {
+  Bounds* const bounds = args.bounds(output);
+  if (bounds != nullptr) ResizeBounds(count, bounds);
   return bounds;
 }
 

@@ -56,6 +56,8 @@ struct SumBound {
   }
 };
 
+// Makes room for the bounds of so many elements.
+void ResizeBounds(int64_t count, Bounds* bounds);
 // Returns the bounds of an output with room for so many elements, to be set in
 // any order; null if none are wanted.
 Bounds* SizedBounds(EvalArgs& args, size_t output, int64_t count);
