@@ -9,7 +9,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -17,8 +17,8 @@ namespace {
 
 // What was found comes from a command line, and may hold any bytes.
 absl::Status BadValue(std::string_view found, std::string_view expected) {
-  return absl::InvalidArgumentError(
-      fmt::format("found \"{}\", expected {}", Printable(found), expected));
+  return InvalidArgument("found \"{}\", expected {}", Printable(found),
+                         expected);
 }
 
 // Glow's classes are called IntermediateLayerComparator and
@@ -196,19 +196,17 @@ absl::StatusOr<const FlagRow*> FindFlag(const std::string& argument,
     names.emplace_back(row.name);
   }
   if (!argument.starts_with('-')) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is one argument too many, expected flags alone",
-                    Printable(argument)));
+    return InvalidArgument("{}: is one argument too many, expected flags alone",
+                           Printable(argument));
   }
   for (const ForeignFlag& flag : kForeignFlags) {
     if (name != flag.name) continue;
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "-{}: is a flag of Glow's runtime, not of its network debugger: {}",
-        name, flag.reason));
+        name, flag.reason);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: there is no such flag{} (network-debugger -help)",
-                  Printable(argument), DidYouMean(name, names)));
+  return InvalidArgument("{}: there is no such flag{} (network-debugger -help)",
+                         Printable(argument), DidYouMean(name, names));
 }
 
 }  // namespace
@@ -236,8 +234,8 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
       value = argument.substr(equals + 1);
     } else if (row->value != nullptr) {
       if (i + 1 == arguments.size()) {
-        return absl::InvalidArgumentError(
-            fmt::format("-{}: has no value, expected {}", name, row->value));
+        return InvalidArgument("-{}: has no value, expected {}", name,
+                               row->value);
       }
       value = arguments[++i];
     }
@@ -250,8 +248,8 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
        {std::pair(flags.model.empty(), "model"),
         std::pair(flags.inputs.empty(), "inputs")}) {
     if (!is_missing) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "-{}: is missing, expected a file (network-debugger -help)", name));
+    return InvalidArgument(
+        "-{}: is missing, expected a file (network-debugger -help)", name);
   }
   return flags;
 }

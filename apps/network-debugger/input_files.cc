@@ -12,7 +12,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/archive.h"
 #include "nodewise/tensors/tensor_proto.h"
@@ -82,10 +82,9 @@ class GlowArchive {
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, count);
     if (error == std::errc() && stop == end) return count;
-    return absl::DataLossError(
-        fmt::format("{}: member weights holds \"{}\", expected the number of "
-                    "constants",
-                    where_, Printable(text.substr(0, 40))));
+    return DataLoss(
+        "{}: member weights holds \"{}\", expected the number of constants",
+        where_, Printable(text.substr(0, 40)));
   }
 
   const FileArchive& archive_;
@@ -117,9 +116,9 @@ absl::StatusOr<std::string> ReadModelIn(const FileArchive& archive,
       OnlyName(names, [](const auto& name) { return name.ends_with(".onnx"); });
   if (other.empty() && names.size() == 1) other = names[0];
   if (!other.empty()) return archive.Read(other);
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: holds {}, expected one member that is called model or *.onnx", path,
-      names.empty() ? "nothing" : ListOf(names, kNamedMembers)));
+      names.empty() ? "nothing" : ListOf(names, kNamedMembers));
 }
 
 }  // namespace
@@ -166,27 +165,26 @@ class SampleReader {
 
   absl::StatusOr<std::vector<SampleInputs>> Finish() {
     if (sample_.from.empty()) return std::move(samples_);
-    return absl::InvalidArgumentError(
-        fmt::format("{}: has no tensor for {}, expected one for each input of "
-                    "the model",
-                    sample_.from, ListOf(Missing())));
+    return InvalidArgument(
+        "{}: has no tensor for {}, expected one for each input of the model",
+        sample_.from, ListOf(Missing()));
   }
 
  private:
   absl::Status Add(const std::string& path, NamedTensor tensor) {
     NODEWISE_ASSIGN_OR_RETURN(const size_t input, list_->Find(tensor.name));
     if (!list_->Fits(input, tensor.tensor)) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "tensor {} is {}, expected {}", Printable(tensor.name),
           TypeToString(tensor.tensor.shape(), tensor.tensor.dtype()),
-          list_->TypeText(input)));
+          list_->TypeText(input));
     }
     const std::string key = list_->Key(input);
     if (Has(key)) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "tensor {} was there before, in {}, and {} is missing",
           Printable(tensor.name), sample_.from.empty() ? path : sample_.from,
-          ListOf(Missing())));
+          ListOf(Missing()));
     }
     sample_.inputs.push_back({key, std::move(tensor.tensor)});
     return absl::OkStatus();

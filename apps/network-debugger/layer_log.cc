@@ -11,7 +11,7 @@
 #include "nodewise/graph/params.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -117,8 +117,7 @@ absl::Status LayerLog::Dump(const BrokenLayer& broken) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: cannot be made: {}", folder_, error.message()));
+    return InvalidArgument("{}: cannot be made: {}", folder_, error.message());
   }
   const Layer& layer = broken.result.layer;
   const std::string name = FileNameOf(layer.name);

@@ -33,7 +33,7 @@
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/temporary.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
@@ -120,17 +120,15 @@ absl::Status RunCompiler(std::vector<std::string> arguments) {
   int status = posix_spawnp(&child, pointers[0], nullptr, nullptr,
                             pointers.data(), environ);
   if (status != 0) {
-    return absl::UnavailableError(
-        fmt::format("-compiler: {} cannot be started: {}", arguments[0],
-                    std::strerror(status)));
+    return Unavailable("-compiler: {} cannot be started: {}", arguments[0],
+                       std::strerror(status));
   }
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("-compiler: {} failed, expected a library of the C that was "
-                  "emitted",
-                  arguments[0]));
+  return Unavailable(
+      "-compiler: {} failed, expected a library of the C that was emitted",
+      arguments[0]);
 }
 
 // Compiles the functions of the module's graph, which names them from then on.
@@ -141,8 +139,7 @@ absl::StatusOr<LayerBackend> CompileC(const DebuggerFlags& flags,
                             EmitC(mod->graph, AllOperators()));
   const WorkFolder folder;
   if (folder.path().empty()) {
-    return absl::UnavailableError(
-        "-backend=c: no temporary folder can be made");
+    return Unavailable("-backend=c: no temporary folder can be made");
   }
   const std::string source = folder.path() + "/layers.c";
   const std::string library = folder.path() + "/layers.so";

@@ -15,7 +15,7 @@
 #include "nodewise/random/random.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/zoo/zoo_networks.h"
 
@@ -174,7 +174,7 @@ class UseAdapter : public Command {
   // The inputs that were not given are drawn, as those of small networks are.
   absl::StatusOr<Tried> OwnModel(uint64_t seed, Report* report) const {
     if (!networks_.empty()) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--network: found a model, too, expected one of the two");
     }
     LoadOptions load;
@@ -194,11 +194,10 @@ class UseAdapter : public Command {
 
   absl::StatusOr<Tried> SmallNetworks(uint64_t seed) const {
     if (!inputs_.inputs_files.empty() || !dims_.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: found no model of yours, expected "
-                      "PROGRAM:MODEL.onnx, or --model "
-                      "with exec:COMMAND",
-                      dims_.empty() ? "--inputs" : "--dim"));
+      return InvalidArgument(
+          "{}: found no model of yours, expected PROGRAM:MODEL.onnx, or "
+          "--model with exec:COMMAND",
+          dims_.empty() ? "--inputs" : "--dim");
     }
     NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
                               ProgramNamed("PROGRAM", program_, foreign_));

@@ -10,7 +10,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/report/answer_report.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -17,7 +17,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -100,7 +100,7 @@ class TestOperators : public Command {
     NODEWISE_RETURN_IF_ERROR(TakeShard());
     NODEWISE_RETURN_IF_ERROR(TakeWith());
     if (networks_ && !mutated_.empty()) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--networks and --mutate: expected one of them, not both");
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<const OperatorDef*> rows,
@@ -216,14 +216,14 @@ class TestOperators : public Command {
       rows.push_back(row);
     }
     if (missing.empty() && rows.empty()) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--with backward: {} has no gradient", Printable(names_[0])));
+      return InvalidArgument("--with backward: {} has no gradient",
+                             Printable(names_[0]));
     }
     if (missing.empty()) return rows;
     if (AllOperators().Find("", missing[0], kNewestOpset) != nullptr) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "--op: {} has no cases of its own (--networks draws If, Loop, Scan)",
-          Printable(missing[0])));
+          Printable(missing[0]));
     }
     return BadValue(
         "--op", Printable(missing[0]),
@@ -272,8 +272,8 @@ class TestOperators : public Command {
       source = MutationSource(std::move(models));
     }
     if (source == nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("--mutate: {}: no model has an operation", mutated_));
+      return InvalidArgument("--mutate: {}: no model has an operation",
+                             mutated_);
     }
     if (with == AutotestWith::kForward) return source;
     return GradientSource(std::move(source));

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
 
@@ -53,10 +53,10 @@ absl::Status StoreNumber(const std::string& name, const std::string& text,
     *number.value = value;
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{} is \"{}\", expected a whole number from {}{}", name, text,
       number.least,
-      number.most == UINT64_MAX ? "" : fmt::format(" to {}", number.most)));
+      number.most == UINT64_MAX ? "" : fmt::format(" to {}", number.most));
 }
 
 // Puts what CLI11 has found behind an option where its verb wants it; `texts`
@@ -64,15 +64,14 @@ absl::Status StoreNumber(const std::string& name, const std::string& text,
 absl::Status Store(const CommandOption& option,
                    std::vector<std::string> texts) {
   if (option.is_positional() && texts.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} is missing", option.name));
+    return InvalidArgument("{} is missing", option.name);
   }
   // An unset variable of a shell script must not pass for an option that was
   // left out.
   if (std::count(texts.begin(), texts.end(), "") > 0) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{} is empty, expected {}", option.name,
-        option.placeholder.empty() ? option.name : option.placeholder));
+        option.placeholder.empty() ? option.name : option.placeholder);
   }
   if (texts.empty()) return absl::OkStatus();
   if (const auto* number = std::get_if<NumberOption>(&option.value)) {
@@ -157,9 +156,8 @@ absl::Status OptionList::CheckFlags(
       // The argument behind an option is its value, even if it looks like one.
       if (!has_value && it + 1 != arguments.end()) ++it;
     } else if (has_value) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} is given the value \"{}\", expected none", name,
-                      it->substr(equals + 1)));
+      return InvalidArgument("{} is given the value \"{}\", expected none",
+                             name, it->substr(equals + 1));
     }
   }
   return absl::OkStatus();
@@ -225,8 +223,8 @@ absl::Status OptionList::SortRest(
   for (auto it = rest.begin(); it != dashes; ++it) {
     if (it->size() < 2 || (*it)[0] != '-') continue;
     const std::string name = it->substr(0, it->find('='));
-    return absl::InvalidArgumentError(
-        fmt::format("unknown option {}{}", name, DidYouMean(name, names)));
+    return InvalidArgument("unknown option {}{}", name,
+                           DidYouMean(name, names));
   }
   // Positionals take one argument each, in the order of their declaration; the
   // last one takes what is left, if it takes many.
@@ -239,11 +237,11 @@ absl::Status OptionList::SortRest(
       ++place;
     }
     if (place == options_.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} is one argument too many{}", *it,
-                      it->ends_with(".json")
-                          ? " (--json prints; --archive FILE writes a file)"
-                          : ""));
+      return InvalidArgument(
+          "{} is one argument too many{}", *it,
+          it->ends_with(".json")
+              ? " (--json prints; --archive FILE writes a file)"
+              : "");
     }
     (*given)[place].push_back(*it);
   }
@@ -295,16 +293,15 @@ absl::Status RefuseGiven(const GivenOptions& options, std::string_view before,
                          std::string_view after) {
   for (const auto& [is_given, name] : options) {
     if (!is_given) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}{}{}", before, name, after));
+    return InvalidArgument("{}{}{}", before, name, after);
   }
   return absl::OkStatus();
 }
 
 absl::Status BadValue(std::string_view option, std::string_view found,
                       std::string_view expected) {
-  return absl::InvalidArgumentError(
-      fmt::format("{}: found \"{}\", expected {}", option, found, expected));
+  return InvalidArgument("{}: found \"{}\", expected {}", option, found,
+                         expected);
 }
 
 absl::Status CheckFilePath(const std::string& path) {
@@ -314,12 +311,11 @@ absl::Status CheckFilePath(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, error)) {
-    return absl::NotFoundError(fmt::format(
-        "{}: there is no folder {} to write to", path, folder.string()));
+    return NotFound("{}: there is no folder {} to write to", path,
+                    folder.string());
   }
   if (fs::is_directory(path, error)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is a folder, expected a file to write", path));
+    return InvalidArgument("{}: is a folder, expected a file to write", path);
   }
   return absl::OkStatus();
 }
@@ -329,16 +325,16 @@ absl::Status CheckOutputPath(const std::string& path, size_t num_outputs) {
   const std::string extension = fs::path(path).extension();
   const bool holds_one = extension == ".npy" || extension == ".pb";
   if (extension != ".npz" && extension != ".params" && !holds_one) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: extension is \"{}\", expected .npz, .params, .npy or .pb", path,
-        extension));
+        extension);
   }
   // How many outputs there are is only known when the network is loaded; before
   // that, this is asked with one.
   if (holds_one && num_outputs > 1) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: {} outputs do not go into a {} file, expected .npz or .params",
-        path, num_outputs, extension));
+        path, num_outputs, extension);
   }
   return CheckFilePath(path);
 }

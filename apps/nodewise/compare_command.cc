@@ -12,7 +12,7 @@
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/channels_last.h"
 #include "nodewise/tensors/tensor_source.h"
@@ -134,7 +134,7 @@ class CompareTensorSources : public Command {
                                   !map_.empty() || is_fuzzy_ || may_convert_ ||
                                   is_strict_;
     if (judges_otherwise || (IsModel(expected_) && IsModel(actual_))) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "compare: finds a model, expected a dump of what was compiled from "
           "it beside it, and no option about pairs and rules");
     }
@@ -165,7 +165,7 @@ class CompareTensorSources : public Command {
     auto rule = RuleOfName(name);
     if (!rule.ok()) return At("--rule", rule.status());
     if (rule->kind == Rule::Kind::kTolerance && !has_tolerance) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--rule tolerance: found no tolerance, expected --atol or --rtol");
     }
     NODEWISE_RETURN_IF_ERROR(CheckMeant(*rule, has_tolerance));
@@ -180,14 +180,14 @@ class CompareTensorSources : public Command {
   // A limit that the rule does not look at would be believed to judge.
   absl::Status CheckMeant(const Rule& rule, bool has_tolerance) const {
     if (has_tolerance && rule.kind != Rule::Kind::kTolerance) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: the rule is {}, expected --rule tolerance with it",
-                      atol_.empty() ? "--rtol" : "--atol", NameOf(rule.kind)));
+      return InvalidArgument(
+          "{}: the rule is {}, expected --rule tolerance with it",
+          atol_.empty() ? "--rtol" : "--atol", NameOf(rule.kind));
     }
     if (!threshold_.empty() && rule.kind != Rule::Kind::kAbsolute) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "--threshold: the rule is {}, expected --rule absolute with it",
-          NameOf(rule.kind)));
+          NameOf(rule.kind));
     }
     return absl::OkStatus();
   }

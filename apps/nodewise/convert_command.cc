@@ -11,7 +11,7 @@
 #include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/target_support.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -70,10 +70,10 @@ class ConvertModel : public Command {
     if (report.status != Report::Status::kOk) return report;
     // The text may have them: it is for reading, and runs nowhere.
     if (writes && !loaded.opaque->operators.empty()) {
-      return absl::UnimplementedError(fmt::format(
+      return Unimplemented(
           "{}: has opaque operations, which no artefact can hold ({}), "
           "expected a part without them (nodewise extract)",
-          Printable(load_.target.target), loaded.opaque->text));
+          Printable(load_.target.target), loaded.opaque->text);
     }
     // What was changed is shown even where nothing is written.
     if (loaded.precision != nullptr) ShowPrecision(*loaded.precision, &report);
@@ -93,15 +93,14 @@ class ConvertModel : public Command {
   // Each of these is an answer of its own; without all three there is none.
   absl::Status CheckOptions() const {
     if (output_.empty() && text_.empty() && !load_.precision.sensitivity) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "-o: is missing, expected the folder to write (or --text FILE)");
     }
     if (!emit_.empty() && emit_ != "c") {
-      return absl::InvalidArgumentError(
-          fmt::format("--emit: is {}, expected c", Printable(emit_)));
+      return InvalidArgument("--emit: is {}, expected c", Printable(emit_));
     }
     if (text_ == "-" && !output_.empty()) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--text -: is given with -o, expected one of them, or a file");
     }
     return absl::OkStatus();

@@ -5,7 +5,6 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/terminal.h"
-#include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/process/isolation.h"
@@ -14,7 +13,7 @@
 #include "nodewise/runner/input_files.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/sweep/sweep.h"
 #include "nodewise/tensors/channels_last.h"
 
@@ -183,13 +182,12 @@ absl::Status CheckDebugRun(const DebugRunOptions& options) {
   const bool steps = !options.until.empty() || !options.patches.empty() ||
                      !options.stop_on.empty();
   if (steps + options.sanitize + options.isolate + options.sweep > 1) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "options: found several ways to run, expected one of --sanitize, "
         "--isolate and --sweep, or --until, --patch and --stop-on");
   }
   if (options.time_limit_ms.has_value() && !options.isolate) {
-    return absl::InvalidArgumentError(
-        "--time-limit-ms: means nothing without --isolate");
+    return InvalidArgument("--time-limit-ms: means nothing without --isolate");
   }
   return ParseStopOn(options.stop_on).status();
 }

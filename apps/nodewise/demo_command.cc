@@ -20,7 +20,7 @@
 #include "nodewise/report/answer_report.h"
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
 
@@ -70,8 +70,8 @@ class Demonstrate : public Command {
     std::error_code error;
     fs::create_directories(folder_, error);
     if (!error) return absl::OkStatus();
-    return absl::UnavailableError(fmt::format("{}: cannot make the folder: {}",
-                                              folder_, error.message()));
+    return Unavailable("{}: cannot make the folder: {}", folder_,
+                       error.message());
   }
 
   // The seed makes the same model each time, and it takes the place of an old
@@ -121,8 +121,8 @@ class Demonstrate : public Command {
     std::error_code ignored;
     fs::remove(library, ignored);
     if (!error) return absl::OkStatus();
-    return absl::UnavailableError(fmt::format("{}: cannot be written: {}",
-                                              place.string(), error.message()));
+    return Unavailable("{}: cannot be written: {}", place.string(),
+                       error.message());
   }
 
   // Without a compiler the functions that are built in play the part of a

@@ -9,7 +9,7 @@
 #include "nodewise/report/answer_report.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

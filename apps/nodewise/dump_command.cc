@@ -16,7 +16,7 @@
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/runner/debug_runner.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -105,9 +105,9 @@ class DumpNetwork : public Command {
   absl::StatusOr<Report> DumpOtherProgram() {
     const std::string& target = load_.target.target;
     if (threads_.has_value()) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "--threads: means nothing for {}, which another program runs",
-          target));
+          target);
     }
     // That program may know operations which are not known here.
     load_.keeps_opaque = true;

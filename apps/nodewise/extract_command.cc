@@ -7,7 +7,7 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -35,12 +35,11 @@ class ExtractModel : public Command {
   absl::StatusOr<Report> Run() override {
     // A part may begin with the model's inputs, but its end has to be named.
     if (to_.empty()) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--to: is missing, expected what the part is to end with");
     }
     if (output_.empty()) {
-      return absl::InvalidArgumentError(
-          "-o: is missing, expected the file to write");
+      return InvalidArgument("-o: is missing, expected the file to write");
     }
     Report report;
     NODEWISE_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(options_));
@@ -99,10 +98,10 @@ class ExtractModel : public Command {
 
   // The name may come from the model's file.
   absl::Status NoSuchName(const absl::Status& status) const {
-    return absl::NotFoundError(fmt::format(
+    return NotFound(
         "{}: {}; what is made of constants alone and what nothing uses are "
         "left out when a model is read",
-        model_, MessageOf(status)));
+        model_, MessageOf(status));
   }
 
   // The names of inputs and outputs are what a caller needs next.

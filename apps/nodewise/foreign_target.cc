@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -51,9 +51,9 @@ absl::Status CheckGiven(const ForeignOptions& options,
                         const std::string& target) {
   NODEWISE_RETURN_IF_ERROR(CheckAdapterOptions(options, target));
   if (!options.model.empty() && !target.starts_with(kExec)) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "--model: means nothing for {}, whose model stands behind the colon",
-        target.substr(0, target.find(':') + 1)));
+        target.substr(0, target.find(':') + 1));
   }
   return CheckLevel(options);
 }

@@ -5,12 +5,11 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
-#include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -49,8 +48,8 @@ class InspectFiles : public Command {
 
   absl::StatusOr<Report> Run() override {
     if (!recover_.empty() && paths_.size() != 1) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--recover: found {} files, expected one", paths_.size()));
+      return InvalidArgument("--recover: found {} files, expected one",
+                             paths_.size());
     }
     // Files are looked at before the first one is shown.
     NODEWISE_RETURN_IF_ERROR(CheckOptionsAreMeant());
@@ -93,13 +92,13 @@ class InspectFiles : public Command {
                        (*kind == FileKind::kLibrary && MayBeVmLibrary(file));
     }
     if ((has_model_options || !node_.empty()) && !has_model) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{}: found no .onnx file, expected one with it",
           !node_.empty() ? "--node"
-                         : (model_.dims.empty() ? "--freeze" : "--dim")));
+                         : (model_.dims.empty() ? "--freeze" : "--dim"));
     }
     if (!function_.empty() && !has_vm_library) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--function: found no VM library, expected one with it");
     }
     return absl::OkStatus();

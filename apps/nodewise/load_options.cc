@@ -11,7 +11,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/report/model_report.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/vm/vm_library.h"
 
 namespace nodewise {
@@ -70,8 +70,7 @@ absl::StatusOr<std::optional<Backend>> BackendOf(
     return BadValue("--backend", options.backend, "onednn or reference");
   }
   if (!options.reference) return Backend::kFastest;
-  return absl::InvalidArgumentError(
-      "--backend onednn: contradicts --reference");
+  return InvalidArgument("--backend onednn: contradicts --reference");
 }
 
 // A network that lacks the length of a side cannot draw its input or plan its
@@ -93,10 +92,10 @@ std::string HowToSize(const std::string& name, const TensorType& type) {
 // here, so a name of one means nothing for this verb.
 absl::Status CheckIsHere(const std::string& target) {
   if (!NamesProgram(target)) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: is run by another program, expected an artefact or a model here "
       "(run, dump and locate take such a TARGET)",
-      target));
+      target);
 }
 
 // An option that is read and then ignored would leave the user believing that

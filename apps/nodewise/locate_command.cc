@@ -8,7 +8,6 @@
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
 #include "apps/nodewise/terminal.h"
-#include "fmt/format.h"
 #include "nodewise/diagnose/diagnose.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/interp/interpreter.h"
@@ -18,7 +17,7 @@
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -172,8 +171,7 @@ class LocateCulprit : public Command {
     // Each sample is a whole set of inputs.
     const std::vector<std::string>& files = load_.inputs.inputs_files;
     if (!samples_.empty() && !files.empty()) {
-      return absl::InvalidArgumentError(
-          "--inputs: means nothing with --samples");
+      return InvalidArgument("--inputs: means nothing with --samples");
     }
     // The network's own inputs do not matter to nodes that get inputs of their
     // own.
@@ -209,7 +207,7 @@ class LocateCulprit : public Command {
   absl::Status SetReference() {
     if (!series_.empty()) {
       if (!reference_.empty()) {
-        return absl::InvalidArgumentError(
+        return InvalidArgument(
             "--series: is given with --reference, expected one of the two");
       }
       NODEWISE_ASSIGN_OR_RETURN(question_.reference,

@@ -18,7 +18,7 @@
 #include "nodewise/graph/finding.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/temporary.h"
 #include "nodewise/support/version.h"
 #include "nodewise/support/ways.h"
@@ -197,12 +197,11 @@ Report BadUse(std::string_view where, const absl::Status& status,
 Report UnknownCommand(const std::string& name) {
   std::vector<std::string> names = {"help"};
   for (const CommandRow& row : Commands()) names.push_back(row.name);
-  return BadUse("verb " + name,
-                absl::InvalidArgumentError(fmt::format(
-                    "there is no such verb, expected one of "
-                    "{}{}",
-                    fmt::join(names, ", "), DidYouMean(name, names))),
-                "nodewise help");
+  return BadUse(
+      "verb " + name,
+      InvalidArgument("there is no such verb, expected one of {}{}",
+                      fmt::join(names, ", "), DidYouMean(name, names)),
+      "nodewise help");
 }
 
 // A build may lack what a verb needs; it says so, since a verb that is unknown
@@ -376,11 +375,10 @@ void RefuseEarlyExit() {
   }
   Report report;
   report.AddError(
-      is_short ? OutOfMemory()
-               : absl::AbortedError(
-                     "the process was ended by a function of the network, "
-                     "which called exit() (nodewise run --isolate says by "
-                     "which)"));
+      is_short
+          ? OutOfMemory()
+          : Aborted("the process was ended by a function of the network, which "
+                    "called exit() (nodewise run --isolate says by which)"));
   RemoveLeftBehind();
   _exit(Show(report, current_task));
 }

@@ -4,7 +4,7 @@
 #include "apps/nodewise/build_parts.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
-#include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -23,11 +23,11 @@ namespace {
 namespace {
 
 absl::Status NeedsLab(std::string_view verb) {
-  return absl::UnimplementedError(fmt::format(
-      "{}: needs the lab, and this build was configured with USE_LAB, "
-      "USE_ONNX or USE_PROFILER OFF (set all three ON in config.cmake, or "
-      "-DUSE_LAB=ON -DUSE_ONNX=ON -DUSE_PROFILER=ON)",
-      verb));
+  return Unimplemented(
+      "{}: needs the lab, and this build was configured with USE_LAB, USE_ONNX "
+      "or USE_PROFILER OFF (set all three ON in config.cmake, or -DUSE_LAB=ON "
+      "-DUSE_ONNX=ON -DUSE_PROFILER=ON)",
+      verb);
 }
 
 }  // namespace
@@ -44,11 +44,11 @@ const CommandRow kAdapterCommand = MissingRow(
 #if !defined(NODEWISE_USE_PROFILER) || !defined(NODEWISE_USE_ONNX)
 
 absl::Status NeedsProfiler(std::string_view what) {
-  return absl::UnimplementedError(fmt::format(
+  return Unimplemented(
       "{}: needs the debug executor, and this build was configured with "
       "USE_PROFILER OFF (set USE_PROFILER ON in config.cmake, or "
       "-DUSE_PROFILER=ON)",
-      what));
+      what);
 }
 
 namespace {
@@ -59,10 +59,10 @@ absl::Status NeedsMore(std::string_view verb) {
 #ifndef NODEWISE_USE_PROFILER
   return NeedsProfiler(verb);
 #else
-  return absl::UnimplementedError(fmt::format(
+  return Unimplemented(
       "{}: needs the operators of ONNX, and this build was configured with "
       "USE_ONNX OFF (set USE_ONNX ON in config.cmake, or -DUSE_ONNX=ON)",
-      verb));
+      verb);
 #endif
 }
 
@@ -89,7 +89,7 @@ std::string PassHelp() { return "this build has no passes\n"; }
 
 absl::Status CheckPasses(const std::string& list) {
   return list.empty() ? absl::OkStatus()
-                      : absl::UnimplementedError("this build has no operators");
+                      : Unimplemented("this build has no operators");
 }
 #endif
 

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/passes/pass_list.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -32,10 +32,10 @@ absl::Status CheckHasSamples(const PrecisionChoice& choice) {
   if (!choice.calibrate.empty() || (!is_int8 && !choice.sensitivity)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: there are no sample inputs, expected at least one "
-                  "(--calibrate FILE, or --calibrate random:SEED)",
-                  is_int8 ? "--precision int8" : "--sensitivity"));
+  return InvalidArgument(
+      "{}: there are no sample inputs, expected at least one (--calibrate "
+      "FILE, or --calibrate random:SEED)",
+      is_int8 ? "--precision int8" : "--sensitivity");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/runner/debug_runner.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -184,12 +184,12 @@ class ProfileNetwork : public Command {
     NODEWISE_RETURN_IF_ERROR(check("--by", by_, "kind", "module"));
     if (!against_.empty() && (csv_ || !by_.empty() || !trace_.empty() ||
                               !counters_.empty() || IsIsolated())) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--against: compares the times of nodes in place, expected no --by, "
           "--csv, --trace, --counter or --isolated with it");
     }
     if (!by_.empty() && csv_) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--by: shows groups of nodes, expected no --csv with it");
     }
     NODEWISE_RETURN_IF_ERROR(
@@ -197,7 +197,7 @@ class ProfileNetwork : public Command {
     const bool shapes_table =
         !sort_.empty() || !layout_.empty() || top_.has_value();
     if (!csv_ || !shapes_table) return absl::OkStatus();
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "--csv: has all figures of all nodes in the graph's order, expected no "
         "--sort, --layout or --top with it");
   }
@@ -242,10 +242,10 @@ class ProfileNetwork : public Command {
 #ifdef NODEWISE_USE_ONNX
     if (IsIsolated() || csv_ || !trace_.empty() || !counters_.empty() ||
         !against_.empty() || !by_.empty() || threads_.has_value()) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{}: another program runs it, whose operations are timed alone, "
           "expected no option but --runs and --top",
-          Printable(load_.target.target)));
+          Printable(load_.target.target));
     }
     Report report;
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded,
@@ -259,7 +259,7 @@ class ProfileNetwork : public Command {
     ShowOperationTimes(*times, MostRows(), &report);
     return report;
 #else
-    return absl::UnimplementedError(
+    return Unimplemented(
         "this build has no operators, expected one with USE_ONNX");
 #endif
   }

@@ -3,7 +3,7 @@
 
 #include "apps/nodewise/command.h"
 #include "nodewise/report/archive.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
-#include "fmt/format.h"
 #include "nodewise/diagnose/repro_folders.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/ops/ops.h"
@@ -10,7 +9,7 @@
 #include "nodewise/report/run_report.h"
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/repro/write_repro.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -94,17 +93,14 @@ class WriteRepros : public Command {
  private:
   absl::Status CheckOptions() const {
     if (output_.empty()) {
-      return absl::InvalidArgumentError(
-          "-o: is missing, expected the folder to write");
+      return InvalidArgument("-o: is missing, expected the folder to write");
     }
     // Exactly one of the two.
     if (node_.empty() != all_nodes_) {
-      return absl::InvalidArgumentError(
-          "--node: expected a node, or --all-nodes instead");
+      return InvalidArgument("--node: expected a node, or --all-nodes instead");
     }
     if (!shard_.empty() && !all_nodes_) {
-      return absl::InvalidArgumentError(
-          "--shard: means nothing without --all-nodes");
+      return InvalidArgument("--shard: means nothing without --all-nodes");
     }
     return absl::OkStatus();
   }

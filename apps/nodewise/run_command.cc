@@ -13,7 +13,7 @@
 #include "nodewise/report/run_report.h"
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
@@ -123,9 +123,9 @@ class RunNetwork : public Command {
     const std::string_view given =
         threads_.has_value() ? "--threads" : debug_.Given();
     if (!given.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: means nothing for {}, which another program runs",
-                      given, target()));
+      return InvalidArgument(
+          "{}: means nothing for {}, which another program runs", given,
+          target());
     }
     // That program may know operations which are not known here.
     load_.keeps_opaque = true;
@@ -187,11 +187,11 @@ class RunNetwork : public Command {
   absl::Status CheckDebugging() const {
     NODEWISE_RETURN_IF_ERROR(CheckDebugRun(debug_));
     if (!debug_.Given().empty() && repeat_.has_value()) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--repeat: means nothing together with a way to look into the run");
     }
     if (debug_.sweep && !output_.empty()) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--output: --sweep has no outputs of one run to write");
     }
     return absl::OkStatus();

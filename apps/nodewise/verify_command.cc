@@ -2,12 +2,11 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
-#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/report/verification_report.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/session.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -76,11 +75,10 @@ class VerifyTarget : public Command {
     for (const std::string& name : targets_) {
       auto type = ParseDeviceType(name);
       if (!type.ok()) {
-        return absl::InvalidArgumentError(
-            fmt::format("--target: found \"{}\", expected one of: {} (an "
-                        "artefact's targets "
-                        "are devices)",
-                        name, DeviceNames()));
+        return InvalidArgument(
+            "--target: found \"{}\", expected one of: {} (an artefact's "
+            "targets are devices)",
+            name, DeviceNames());
       }
       options.device_types.push_back(*type);
     }
@@ -104,11 +102,10 @@ class VerifyTarget : public Command {
     const bool may_choose =
         files.graph.empty() && MayBeVmLibrary(files.library);
     if (files.function.empty() || may_choose) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is not a VM library, so it has no function {} to "
-                    "choose (leave out "
-                    "--function)",
-                    files.target, files.function));
+    return InvalidArgument(
+        "{}: is not a VM library, so it has no function {} to choose (leave "
+        "out --function)",
+        files.target, files.function);
   }
 
   TargetOptions target_;

@@ -20,10 +20,9 @@
 #include "contrib/align/network_walk.h"
 #include "contrib/align/precision.h"
 #include "contrib/align/tensor_match.h"
-#include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -360,11 +359,11 @@ absl::StatusOr<std::vector<size_t>> PairInputs(const InputList& compiled,
       found = i;
     }
     if (found == given.size()) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "input {}: {} of the compiled network, expected an input of the "
-          "model with its name, or with its type in the same place (the "
-          "model has {})",
-          Printable(name), compiled.TypeText(needed[i]), ListOf(names)));
+          "model with its name, or with its type in the same place (the model "
+          "has {})",
+          Printable(name), compiled.TypeText(needed[i]), ListOf(names));
     }
     pairs.push_back(given[found]);
   }
@@ -444,10 +443,10 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
     const std::string name = network->inputs().Name(i);
     const size_t key = PlaceOfName(keys, name);
     if (key == keys.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: has no input {}, expected a dump of what was "
-                      "compiled from the model (its graph has {})",
-                      dump->name(), Printable(name), ListOf(keys, 8)));
+      return InvalidArgument(
+          "{}: has no input {}, expected a dump of what was compiled from the "
+          "model (its graph has {})",
+          dump->name(), Printable(name), ListOf(keys, 8));
     }
     NODEWISE_ASSIGN_OR_RETURN(const size_t place,
                               recorded.compiled->Find({keys[key]}));
@@ -500,7 +499,7 @@ size_t Alignment::CountBetween(const GraphIndex& index,
 absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
                                 absl::Span<const RecordedPair> pairs) {
   if (pairs.empty()) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "nothing was recorded, expected the runs of one set of inputs at "
         "least");
   }
@@ -528,10 +527,10 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
         entry.matches, MatchesOf(*recorded, sources, &precision, &entry));
   }
   if (compared == 0 || sources.empty()) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{} of the compiled network and {} of the model depend on inputs and "
         "were recorded, expected some of both",
-        CountOf(compared, "tensor"), CountOf(sources.size(), "tensor")));
+        CountOf(compared, "tensor"), CountOf(sources.size(), "tensor"));
   }
   GapCloser gaps{index, network, pairs, alignment.entries};
   NODEWISE_RETURN_IF_ERROR(gaps.Run());

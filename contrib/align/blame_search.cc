@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "contrib/align/network_walk.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

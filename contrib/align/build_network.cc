@@ -19,7 +19,7 @@
 #include "nodewise/op/op_row.h"
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -211,10 +211,10 @@ absl::StatusOr<Network> NetworkOfBuild(
       devices,
       [](const DLDevice& device) { return device.device_type == kDLCPU; });
   if (!is_on_host) {
-    return absl::UnimplementedError(
-        fmt::format("{}: runs on another device, expected a build for the CPU "
-                    "to compare with",
-                    target->name()));
+    return Unimplemented(
+        "{}: runs on another device, expected a build for the CPU to compare "
+        "with",
+        target->name());
   }
   return BuildReader{target}.Read();
 }

@@ -16,7 +16,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -21,7 +21,7 @@
 #include "contrib/align/network_walk.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

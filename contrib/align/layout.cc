@@ -25,7 +25,7 @@
 #include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -246,8 +246,7 @@ absl::Status CheckIsOrder(const Layout& layout) {
       layout.other_shape.empty()) {
     return absl::OkStatus();
   }
-  return absl::UnimplementedError(
-      fmt::format("a tensor of the model is there {}", layout.text));
+  return Unimplemented("a tensor of the model is there {}", layout.text);
 }
 
 // Adds the operations one by one.
@@ -352,8 +351,7 @@ struct LayoutWriter {
     for (size_t i = found.size(); i-- > 0;) {
       // A side of length 1 has any step.
       if (found[i].second.count > 1 && found[i].first != step) {
-        return absl::UnimplementedError(
-            "its layout cannot be written as operations");
+        return Unimplemented("its layout cannot be written as operations");
       }
       step *= found[i].second.count;
     }

@@ -15,7 +15,7 @@
 #include "contrib/align/blame_search.h"
 #include "contrib/align/network_walk.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

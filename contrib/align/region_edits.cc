@@ -20,7 +20,7 @@
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -17,7 +17,7 @@
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

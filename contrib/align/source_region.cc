@@ -15,10 +15,9 @@
 #include "contrib/align/layout_operations.h"
 #include "contrib/align/network_walk.h"
 #include "contrib/align/precision.h"
-#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/cast.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -47,7 +46,7 @@ struct RegionWriter {
                                      absl::Span<const PartInput> inputs) {
     const LocatedEntry& head = located.entries[Index(entry)];
     if (head.tensors.empty()) {
-      return absl::NotFoundError("it is not known which tensor it should hold");
+      return NotFound("it is not known which tensor it should hold");
     }
     const ValueId expected = head.tensors[0].value;
     const Layout& layout = head.tensors[0].layout;
@@ -133,13 +132,11 @@ struct RegionWriter {
     const auto given = read.find(value.id);
     const auto sizes = value.type.sizes();
     if (given == read.end()) {
-      return absl::NotFoundError(
-          fmt::format("the model makes it of {}, which the node does not read",
-                      value.name));
+      return NotFound("the model makes it of {}, which the node does not read",
+                      value.name);
     }
     if (!sizes.has_value()) {
-      return absl::UnimplementedError(
-          fmt::format("the size of {} depends on the inputs", value.name));
+      return Unimplemented("the size of {} depends on the inputs", value.name);
     }
     NODEWISE_ASSIGN_OR_RETURN(
         copy, AddLayoutUndone(given->second.layout, given->second.compiled,
@@ -155,7 +152,7 @@ struct RegionWriter {
     if (now == dtype) return id;
     // Quantised numbers are the same numbers in another type.
     if (IsFloat(now) != IsFloat(dtype)) {
-      return absl::UnimplementedError(
+      return Unimplemented(
           "the node has integers for floats of the model, or floats for "
           "integers");
     }
@@ -208,9 +205,9 @@ absl::StatusOr<CompiledPart> FindPart(const GraphIndex& index,
                              return is_inside(read);
                            });
   if (part.nodes.size() > kMostNodesOfOperation) {
-    return absl::UnimplementedError(
-        fmt::format("more than {} nodes before it hold no tensor of the model",
-                    kMostNodesOfOperation));
+    return Unimplemented(
+        "more than {} nodes before it hold no tensor of the model",
+        kMostNodesOfOperation);
   }
   std::ranges::sort(part.nodes);
   for (const NodeId node : part.nodes) {

@@ -18,7 +18,7 @@
 #include "contrib/align/align_limits.h"
 #include "contrib/align/precision.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -35,7 +35,7 @@
 #include "contrib/align/region_edits.h"
 #include "contrib/align/tensor_match.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -4,10 +4,9 @@
 #include <cstring>
 #include <limits>
 
-#include "fmt/format.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -15,19 +14,19 @@ namespace {
 absl::Status CheckTypes(const TensorItem& reference, const DLTensor& candidate,
                         bool may_convert) {
   if (reference.tensor == nullptr) {
-    return absl::NotFoundError(fmt::format(
-        "{}: the reference has no tensor{}{}", reference.key.Name(),
-        reference.why_absent.empty() ? "" : ": ", reference.why_absent));
+    return NotFound("{}: the reference has no tensor{}{}", reference.key.Name(),
+                    reference.why_absent.empty() ? "" : ": ",
+                    reference.why_absent);
   }
   const DLTensor& expected = *reference.tensor;
   if ((may_convert || IsSameType(expected.dtype, candidate.dtype)) &&
       ShapeOf(expected) == ShapeOf(candidate)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: is {}, expected {} as in the reference", reference.key.Name(),
-      TypeToString(ShapeOf(candidate), candidate.dtype),
-      TypeToString(ShapeOf(expected), expected.dtype)));
+  return InvalidArgument("{}: is {}, expected {} as in the reference",
+                         reference.key.Name(),
+                         TypeToString(ShapeOf(candidate), candidate.dtype),
+                         TypeToString(ShapeOf(expected), expected.dtype));
 }
 
 // Compact and in host memory. Everything that follows walks over bytes. Most

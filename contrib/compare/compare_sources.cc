@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -529,11 +529,11 @@ class ComparingSink : public TensorSink {
     for (const auto& [expected, actual] : options_.names) {
       const bool is_here = found_names_.contains(expected);
       if (is_here && there.contains(actual)) continue;
-      return absl::NotFoundError(fmt::format(
+      return NotFound(
           "the map names {} -> {}: the {} has no tensor of that name, expected "
           "names of both",
           Printable(expected), Printable(actual),
-          is_here ? "candidate" : "reference"));
+          is_here ? "candidate" : "reference");
     }
     return absl::OkStatus();
   }
@@ -585,15 +585,15 @@ absl::StatusOr<NameMap> ParseNameMap(std::string_view text,
     if (line.empty() || line[0] == '#') continue;
     const auto found = NamesIn(line);
     if (!found) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{}:{}: found \"{}\", expected two names (with a tab between them)",
-          where, number, Printable(line)));
+          where, number, Printable(line));
     }
     if (!names.emplace(*found).second || !actual.insert(found->second).second) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}:{}: a name of \"{}\" stands there a second time, "
-                      "expected it once",
-                      where, number, Printable(line)));
+      return InvalidArgument(
+          "{}:{}: a name of \"{}\" stands there a second time, expected it "
+          "once",
+          where, number, Printable(line));
     }
   }
   return names;
@@ -621,10 +621,10 @@ absl::StatusOr<Comparison> CompareSources(TensorSource& reference,
   const bool differ =
       std::ranges::any_of(comparison.skipped, &SkippedTensor::is_difference);
   if (comparison.tensors.empty() && comparison.equal_hashes == 0 && !differ) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{} and {}: there is nothing to compare{}, expected tensors with the "
         "same names",
-        reference.name(), candidate.name(), FirstReason(comparison)));
+        reference.name(), candidate.name(), FirstReason(comparison));
   }
   return comparison;
 }

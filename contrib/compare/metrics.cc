@@ -10,12 +10,11 @@
 #include <type_traits>
 
 #include "contrib/compare/metric_loops.h"
-#include "fmt/format.h"
 #include "nodewise/compare/bounds.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
@@ -231,8 +230,8 @@ absl::StatusOr<Side> SideOf(const DLTensor& tensor) {
   double unused = 0;
   // It writes nothing for a count of 0.
   if (IsPacked(tensor.dtype) || !DecodeToDoubles(dtype, &unused, 0, &unused)) {
-    return absl::UnimplementedError(fmt::format(
-        "is of type {}, which has no numbers", ToString(tensor.dtype)));
+    return Unimplemented("is of type {}, which has no numbers",
+                         ToString(tensor.dtype));
   }
   return Side{static_cast<const uint8_t*>(DataOf(tensor)), dtype,
               ElementBytes(dtype)};
@@ -509,10 +508,9 @@ absl::StatusOr<Metrics> MeasureDifference(const DLTensor& expected,
                                           Tolerance tolerance) {
   if (ShapeOf(expected) != ShapeOf(actual) ||
       PartsOf(expected.dtype).lanes != PartsOf(actual.dtype).lanes) {
-    return absl::InvalidArgumentError(
-        fmt::format("is {}, expected {} as in the reference",
-                    TypeToString(ShapeOf(actual), actual.dtype),
-                    TypeToString(ShapeOf(expected), expected.dtype)));
+    return InvalidArgument("is {}, expected {} as in the reference",
+                           TypeToString(ShapeOf(actual), actual.dtype),
+                           TypeToString(ShapeOf(expected), expected.dtype));
   }
   Pair pair;
   NODEWISE_ASSIGN_OR_RETURN(pair.expected, SideOf(expected));

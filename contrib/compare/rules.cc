@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -305,8 +306,8 @@ absl::StatusOr<Rule> RuleOfName(std::string_view name) {
     if (row.name == name) return row.rule;
     names.emplace_back(row.name);
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "found \"{}\", expected one of {}", Printable(name), ListOf(names)));
+  return InvalidArgument("found \"{}\", expected one of {}", Printable(name),
+                         ListOf(names));
 }
 
 // Integers have no tolerance but one that the user gives for all types.

@@ -23,7 +23,7 @@
 #include "nodewise/runner/network_runner.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/dump_graph.h"

@@ -16,7 +16,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 
 namespace nodewise {
@@ -115,9 +115,8 @@ absl::Status CheckSettings(const Question& question, const SearchRow& row,
                               TitleOf(row.beside))
                 : fmt::format("with {} {}", NameOf(Way::kMethod),
                               NameOf(question.method));
-    return absl::InvalidArgumentError(
-        fmt::format("{}: means nothing {}, expected {}", NameOf(setting.way),
-                    where, setting.expected));
+    return InvalidArgument("{}: means nothing {}, expected {}",
+                           NameOf(setting.way), where, setting.expected);
   }
   // Settings that need or forbid one another do so for any search.
   const bool has_samples = !question.target.samples.empty();
@@ -144,9 +143,8 @@ absl::Status CheckSettings(const Question& question, const SearchRow& row,
        Way::kReference, kWith, Way::kSamples}};
   for (const auto& pair : pairs) {
     if (!pair.is_wrong) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}: {} {}{}", NameOf(pair.way), pair.words,
-                    NameOf(pair.other), pair.expected));
+    return InvalidArgument("{}: {} {}{}", NameOf(pair.way), pair.words,
+                           NameOf(pair.other), pair.expected);
   }
   return absl::OkStatus();
 }
@@ -157,27 +155,26 @@ absl::StatusOr<Search> SearchFor(const Question& question,
                                  const SearchRow& row) {
   if (row.search == Search::kNone) {
     const bool needs_model = row.beside == Beside::kDefinitions;
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: is {}, which no search judges by {} ({}{})", question.target.name,
         TitleOf(row.subject), TitleOf(row.beside), row.words,
         needs_model ? fmt::format(": {} MODEL.onnx", NameOf(Way::kReference))
-                    : ""));
+                    : "");
   }
   const Search search = SearchBy(row, question.method);
   if (search != Search::kNone) return search;
-  return absl::InvalidArgumentError(fmt::format(
-      "{} {}: does not judge {} by {}, expected {} auto", NameOf(Way::kMethod),
-      NameOf(question.method), TitleOf(row.subject), TitleOf(row.beside),
-      NameOf(Way::kMethod)));
+  return InvalidArgument("{} {}: does not judge {} by {}, expected {} auto",
+                         NameOf(Way::kMethod), NameOf(question.method),
+                         TitleOf(row.subject), TitleOf(row.beside),
+                         NameOf(Way::kMethod));
 }
 
 // Several sets are for two models that differ; nodes are judged on one.
 absl::Status RefuseSets(const Question& question) {
   if (!question.input_sets.has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: means nothing for a target beside its own model, "
-                  "expected {}",
-                  NameOf(Way::kInputSets), kWantOfSets));
+  return InvalidArgument(
+      "{}: means nothing for a target beside its own model, expected {}",
+      NameOf(Way::kInputSets), kWantOfSets);
 }
 
 // Beside a build, or a model that becomes one, both sides are compared first:
@@ -229,7 +226,7 @@ absl::Status SearchBesideProgram(const Question& question, Answer* answer) {
   }
   NODEWISE_RETURN_IF_ERROR(RefuseSets(question));
   if (question.reference.kind == Reference::Kind::kProgram) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "both programs run one model: take the model itself for the target and "
         "one of the programs for right");
   }
@@ -265,7 +262,7 @@ absl::Status Run(const Question& question, Answer* answer) {
   if (!question.target.samples.empty()) return SearchSamples(question, answer);
   switch (answer->search) {
     case Search::kNone:
-      return absl::InternalError("no search");
+      return Internal("no search");
     case Search::kNodes:
     case Search::kLayers:
     case Search::kMix:

@@ -13,7 +13,7 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/profile/profile.h"
 #include "nodewise/runner/network_runner.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_collector.h"
 
 namespace nodewise {
@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<int64_t>> TimesOf(
   options.repeats = repeats + 1;
   NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(inputs, options));
   if (AreShares(result.durations_ns)) {
-    return absl::UnimplementedError(
+    return Unimplemented(
         "says no times of its runs, expected durations_ns in its answer");
   }
   *runtime = std::move(result.runtime);

@@ -12,7 +12,7 @@
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/dump_graph.h"
 
@@ -165,9 +165,8 @@ absl::StatusOr<Method> ParseMethod(const std::string& name) {
                                        std::end(kMethodNames));
   const auto found = std::ranges::find(names, name);
   if (found != names.end()) return Method(found - names.begin());
-  return absl::InvalidArgumentError(
-      fmt::format("found \"{}\", expected one of {}{}", Printable(name),
-                  ListOf(names), DidYouMean(name, names)));
+  return InvalidArgument("found \"{}\", expected one of {}{}", Printable(name),
+                         ListOf(names), DidYouMean(name, names));
 }
 
 absl::Span<const SearchRow> SearchTable() { return kTable; }

@@ -28,7 +28,7 @@
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/runner/mixed_target.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -536,8 +536,7 @@ absl::Status MakeReproRoot(const std::string& dir) {
   std::error_code error;
   std::filesystem::create_directory(dir, error);
   if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("{}: cannot make the folder: {}", dir, error.message()));
+  return Unavailable("{}: cannot make the folder: {}", dir, error.message());
 }
 
 absl::Status WriteReproFolders(const std::shared_ptr<const GraphTarget>& target,

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/locate/bisect.h"
 #include "nodewise/locate/locate_target.h"
@@ -26,7 +25,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/tensors/channels_last.h"
 #include "nodewise/tensors/tensor_source.h"
@@ -66,12 +65,12 @@ absl::Status WhyNotJudged(const Session& session, const absl::Status& status) {
   if (!absl::IsFailedPrecondition(status) || !SaysNothing(session)) {
     return At(session.name, status);
   }
-  return absl::FailedPreconditionError(fmt::format(
+  return FailedPrecondition(
       "{0}: its nodes do not say what they compute, as those of any compiler "
       "but nodewise's own, expected what to compare them with ({1} MODEL.onnx, "
       "the model that it was compiled from, or {1} BUILD, another build of "
       "that)",
-      session.name, NameOf(Way::kReference)));
+      session.name, NameOf(Way::kReference));
 }
 
 RefereeMaker RefereeOf(const Question& question) {
@@ -163,10 +162,10 @@ void SettleSamples(const SamplesResult& result,
     if (!ranked.not_located.ok()) {
       answer->AddDoubt(AtSample(name, ranked.not_located));
     } else if (!ranked.located.has_value() && ranked.is_wrong) {
-      answer->AddDoubt(absl::FailedPreconditionError(fmt::format(
-          "{}: the outputs are wrong, and it was not examined ({} says how "
-          "many are)",
-          name, NameOf(Way::kMostSamples))));
+      answer->AddDoubt(
+          FailedPrecondition("{}: the outputs are wrong, and it was not "
+                             "examined ({} says how many are)",
+                             name, NameOf(Way::kMostSamples)));
     }
   }
   for (const FailedSample& failed : result.failed) {
@@ -253,10 +252,10 @@ absl::StatusOr<std::vector<RunInput>> InputsLike(const Session& target,
         place < given.size() && IsOfType(given[place].tensor, wanted.Type(i));
     if (found == nullptr && fits_place) found = &given[place];
     if (found == nullptr) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{}: input {}: {} has none of this name, or in its place and of its "
           "type",
-          build.name(), wanted.Name(i), target.name));
+          build.name(), wanted.Name(i), target.name);
     }
     inputs.push_back({i, target.name, found->tensor});
     ++place;
@@ -484,7 +483,7 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
   evidence.most_changed = found->most_changed;
   TakeOpinions(found->opinions, answer);
   if (found->is_gone) {
-    answer->AddDoubt(absl::FailedPreconditionError(
+    answer->AddDoubt(FailedPrecondition(
         "outputs differ from the reference's, but only when the runtime is "
         "given the file itself: the fault vanishes when the model is written "
         "to be observed, no matter which values are observed"));
@@ -558,9 +557,8 @@ absl::Status SearchInSeries(const Question& question, Answer* answer) {
   const std::vector<TargetSpec>& specs = question.reference.builds;
   const Session& first = question.target;
   if (first.network != nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: {} is a model, expected builds of one",
-                    NameOf(Way::kSeries), first.name));
+    return InvalidArgument("{}: {} is a model, expected builds of one",
+                           NameOf(Way::kSeries), first.name);
   }
   const auto open = [&](size_t build) -> absl::StatusOr<Session> {
     DiagnosticList faults;

@@ -16,7 +16,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/precision/sensitivity.h"
 #include "nodewise/session/model_file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "nodewise/two_models/compare_models.h"
@@ -50,9 +50,8 @@ absl::StatusOr<std::vector<std::vector<NDArray>>> SetsFor(
          ValueNames(*session.network, session.network->inputs())) {
       const auto found = std::ranges::find(set, name, &NamedTensor::name);
       if (found == set.end()) {
-        return absl::InvalidArgumentError(
-            fmt::format("{}: input {}: is not given, expected a tensor",
-                        session.name, Printable(name)));
+        return InvalidArgument("{}: input {}: is not given, expected a tensor",
+                               session.name, Printable(name));
       }
       sets.back().push_back(found->tensor);
     }
@@ -220,9 +219,9 @@ absl::Status SearchTensorsBesideModel(const Question& question,
   auto compared = CompareWithTensors(*reference, tensors);
   if (!compared.ok()) return At(question.target.dump, compared.status());
   if (compared->pairing.pairs.size() <= reference->inputs().size()) {
-    answer->AddDoubt(absl::FailedPreconditionError(
-        "no tensor but the inputs is one of the model, by its name or its "
-        "numbers"));
+    answer->AddDoubt(
+        FailedPrecondition("no tensor but the inputs is one of the model, by "
+                           "its name or its numbers"));
   }
   if (!compared->layers.empty()) answer->state = Answer::State::kWrong;
   for (const ModelLayer& layer : compared->layers) {

@@ -15,7 +15,7 @@
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -291,8 +291,7 @@ class CPlan : public RegionPlan {
   std::vector<OperationChoice> Operations() const override { return choices_; }
   absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
       const Region&) const override {
-    return absl::UnimplementedError(
-        "is C, which a compiler makes a library of (EmitC)");
+    return Unimplemented("is C, which a compiler makes a library of (EmitC)");
   }
 
  private:

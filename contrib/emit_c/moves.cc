@@ -9,7 +9,7 @@
 #include "nodewise/ops/dropout.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/ops/pad.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 namespace {

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "nodewise/op/shape_rules.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 namespace {

@@ -8,7 +8,7 @@
 #include "nodewise/ops/constant.h"
 #include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layout.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 namespace {

@@ -7,7 +7,7 @@
 #include "contrib/emit_c/operation_code.h"
 #include "contrib/emit_c/quantized.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 namespace {

@@ -14,7 +14,7 @@
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/reduce.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 namespace {

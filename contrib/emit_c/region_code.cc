@@ -13,7 +13,7 @@
 #include "nodewise/ops/cast.h"
 #include "nodewise/ops/control_flow.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 namespace {

@@ -9,7 +9,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/resize.h"
 #include "nodewise/ops/signal.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 namespace {

@@ -11,7 +11,7 @@
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/quantize.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 

@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_process.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -57,8 +57,8 @@ bool IsAboutTheMachine(std::string_view message) {
 }
 
 absl::Status OfTheMachine(std::string_view what) {
-  return absl::UnavailableError(fmt::format(
-      "the C compiler does not work here: {} (set CC and TMPDIR)", what));
+  return Unavailable(
+      "the C compiler does not work here: {} (set CC and TMPDIR)", what);
 }
 
 }  // namespace
@@ -128,9 +128,9 @@ absl::StatusOr<std::string> CCompiler::Run(
   if (status.ok() && access(library.c_str(), R_OK) == 0) return library;
   RemoveTree(library.c_str());
   if (!status.ok()) return status;
-  return absl::UnavailableError(
-      fmt::format("{}: ended with status 0 and made no library, expected one",
-                  process.name));
+  return Unavailable(
+      "{}: ended with status 0 and made no library, expected one",
+      process.name);
 }
 
 }  // namespace nodewise

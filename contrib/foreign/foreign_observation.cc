@@ -13,7 +13,7 @@
 #include "nodewise/lower/lower.h"
 #include "nodewise/runner/graph_view.h"
 #include "nodewise/runner/network_runner.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -22,7 +22,7 @@
 #include "fmt/format.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/temporary.h"
 #include "nodewise/support/words.h"
 
@@ -141,9 +141,8 @@ absl::StatusOr<std::string> FindProgram(const ForeignProcess& process) {
   const std::string& program = process.arguments[0];
   if (program.find('/') != std::string::npos) {
     if (IsProgram(program)) return program;
-    return absl::NotFoundError(
-        fmt::format("{}: {} is not a file that can be run, expected a program",
-                    process.name, Printable(program)));
+    return NotFound("{}: {} is not a file that can be run, expected a program",
+                    process.name, Printable(program));
   }
   const char* const path = std::getenv("PATH");
   std::string_view rest = path == nullptr ? "/usr/bin:/bin" : path;
@@ -155,10 +154,10 @@ absl::StatusOr<std::string> FindProgram(const ForeignProcess& process) {
     if (colon == rest.size()) break;
     rest.remove_prefix(colon + 1);
   }
-  return absl::NotFoundError(fmt::format(
+  return NotFound(
       "{}: there is no program {} in PATH, expected one (or its path, with a "
       "slash)",
-      process.name, Printable(program)));
+      process.name, Printable(program));
 }
 
 // All that a child needs, made before the fork.
@@ -301,8 +300,8 @@ class Supervision {
         static_cast<ssize_t>(sizeof(error))) {
       return absl::OkStatus();
     }
-    return absl::NotFoundError(fmt::format(
-        "{}: cannot run {}: {}", process_.name, program, std::strerror(error)));
+    return NotFound("{}: cannot run {}: {}", process_.name, program,
+                    std::strerror(error));
   }
 
   // Returns why it must be stopped; none if it has ended by itself.
@@ -383,11 +382,10 @@ class Supervision {
   absl::Status Failed(const std::string& how) const {
     std::string quoted = errors_.Quoted();
     if (quoted.empty()) quoted = output_.Quoted();
-    return absl::UnavailableError(
-        fmt::format("{}: {}{}{}", process_.name, how,
-                    quoted.empty() ? ", and had printed nothing"
-                                   : "; the last that it printed: ",
-                    quoted));
+    return Unavailable("{}: {}{}{}", process_.name, how,
+                       quoted.empty() ? ", and had printed nothing"
+                                      : "; the last that it printed: ",
+                       quoted);
   }
 
   const ForeignProcess& process_;

@@ -20,7 +20,7 @@
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/json_writer.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -38,15 +38,13 @@ absl::Status ReadIn(
   const int file = openat(folder, name.c_str(),
                           O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0 && errno == ELOOP) {
-    return absl::DataLossError(
-        fmt::format("{}: is a link, expected a regular file", name));
+    return DataLoss("{}: is a link, expected a regular file", name);
   }
   if (file < 0) return SystemError(name, "cannot open");
   const absl::Cleanup close_file = [file] { close(file); };
   struct stat status;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    return absl::DataLossError(
-        fmt::format("{}: is not a regular file, expected one", name));
+    return DataLoss("{}: is not a regular file, expected one", name);
   }
   const auto size = static_cast<size_t>(status.st_size);
   NODEWISE_ASSIGN_OR_RETURN(void* const data, room_for(size));
@@ -92,9 +90,8 @@ template <typename... Args>
 absl::Status Garbled(const std::string& place,
                      fmt::format_string<const Args&...> what,
                      const Args&... args) {
-  return absl::DataLossError(fmt::format("{}:{}{} {}", kAnswerFile, place,
-                                         place.empty() ? "" : ":",
-                                         fmt::format(what, args...)));
+  return DataLoss("{}:{}{} {}", kAnswerFile, place, place.empty() ? "" : ":",
+                  fmt::format(what, args...));
 }
 
 absl::Status IsNoObject(const std::string& place) {
@@ -420,9 +417,8 @@ absl::StatusOr<std::string> ForeignFolder::WriteModel(
     fs::create_hard_link(from / name, folder / name, error);
     if (error) fs::copy_file(from / name, folder / name, error);
     if (error) {
-      return absl::UnavailableError(
-          fmt::format("{}: cannot be had beside a copy of its model: {}",
-                      (from / name).string(), error.message()));
+      return Unavailable("{}: cannot be had beside a copy of its model: {}",
+                         (from / name).string(), error.message());
     }
   }
   std::string name = "model/model.onnx";
@@ -436,8 +432,8 @@ absl::StatusOr<std::string> ForeignFolder::Read(const std::string& name,
   std::string text;
   const auto room_for = [&](uint64_t size) -> absl::StatusOr<void*> {
     if (size > most_bytes) {
-      return absl::DataLossError(fmt::format(
-          "{}: has {} bytes, expected {} at most", name, size, most_bytes));
+      return DataLoss("{}: has {} bytes, expected {} at most", name, size,
+                      most_bytes);
     }
     text.resize(size);
     return text.data();
@@ -454,9 +450,8 @@ absl::StatusOr<NDArray> ForeignFolder::ReadOutput(
     const size_t expected = *TensorBytes(shape, dtype);
     // Known before memory is taken: a file is smaller than what it may claim.
     if (size != expected) {
-      return absl::DataLossError(
-          fmt::format("{}: has {} bytes, expected {} for {}", name, size,
-                      expected, TypeToString(shape, dtype)));
+      return DataLoss("{}: has {} bytes, expected {} for {}", name, size,
+                      expected, TypeToString(shape, dtype));
     }
     NODEWISE_ASSIGN_OR_RETURN(tensor, NDArray::Empty(shape, dtype, kCpu));
     return tensor.data();

@@ -13,7 +13,7 @@
 #include "nodewise/onnx/user_model.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -119,9 +119,8 @@ class ForeignModel {
                               network_.FindValue(patch.entry));
     const NetworkValue value = network_.value(id);
     if (FindPatched(patch.entry) != nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: value {}: is given twice, expected once", patch.from,
-                      patch.entry));
+      return InvalidArgument("{}: value {}: is given twice, expected once",
+                             patch.from, patch.entry);
     }
     NODEWISE_RETURN_IF_ERROR(CheckPatch(patch, value));
     patched_.push_back({value.name, patch.tensor});
@@ -214,8 +213,7 @@ struct ForeignRun {
     const bool is_taken = said.misfit.empty() ||
                           (said.differs_in_form && target.takes_other_forms);
     if (is_taken) return absl::OkStatus();
-    return absl::DataLossError(
-        fmt::format("{}: output {}", target.command.name, said.misfit));
+    return DataLoss("{}: output {}", target.command.name, said.misfit);
   }
   absl::StatusOr<NDArray> Read(size_t i) const {
     const AnsweredTensor& said = answer.tensors[i];
@@ -302,10 +300,10 @@ class ForeignRunner : public Runner {
     if (target_.observed.has_value()) {
       for (const std::string& name : *target_.observed) {
         if (observed.contains(name)) continue;
-        return absl::InvalidArgumentError(fmt::format(
+        return InvalidArgument(
             "{}: value {}: is not a value between operations that can be "
             "observed, expected one",
-            target_.name, name));
+            target_.name, name);
       }
       // Only now: the names were checked against all that can be observed.
       observed = {target_.observed->begin(), target_.observed->end()};
@@ -558,10 +556,10 @@ class ForeignRunner : public Runner {
       const auto known = run->tensors.find(value_outputs_[i]);
       if (known == run->tensors.end()) {
         const auto why = run->absent.find(value_outputs_[i]);
-        return absl::UnavailableError(fmt::format(
+        return Unavailable(
             "{}: has not handed out output {}{}, expected all",
             target_.command.name, value_outputs_[i],
-            why == run->absent.end() ? "" : " (" + why->second + ")"));
+            why == run->absent.end() ? "" : " (" + why->second + ")");
       }
       // A sink, or another output, may have the same tensor.
       NODEWISE_ASSIGN_OR_RETURN(NDArray copy, known->second.CopyToHost());
@@ -627,9 +625,8 @@ absl::StatusOr<AskedCase> AskFor(const ForeignCase& each,
   const Network& network = *each.network;
   AskedCase asked;
   if (each.inputs.size() != network.inputs().size()) {
-    return absl::InvalidArgumentError(
-        fmt::format("a case has {} inputs, expected {}", each.inputs.size(),
-                    network.inputs().size()));
+    return InvalidArgument("a case has {} inputs, expected {}",
+                           each.inputs.size(), network.inputs().size());
   }
   for (size_t i = 0; i < each.inputs.size(); ++i) {
     asked.inputs.push_back(
@@ -674,8 +671,8 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(
     const std::string& name = asked.asked[i].name;
     const AnsweredTensor& said = answered[i];
     if (!said.why_absent.empty()) {
-      return absl::UnavailableError(fmt::format(
-          "has not handed out output {}: {}", name, said.why_absent));
+      return Unavailable("has not handed out output {}: {}", name,
+                         said.why_absent);
     }
     auto tensor = folder.ReadOutput(said.file, said.shape, said.dtype);
     if (!tensor.ok()) return At("tensor " + name, tensor.status());

@@ -9,7 +9,7 @@
 #include "fmt/ranges.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -113,9 +113,8 @@ absl::StatusOr<ForeignCommand> AdapterCommand(const ProgramSpec& spec,
   for (const std::string& option : spec.options) {
     // An adapter reads options as --NAME=VALUE.
     if (option.find('=') == std::string::npos || option.starts_with('-')) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: found \"{}\", expected NAME=VALUE",
-                      NameOf(Way::kRuntimeOption), Printable(option)));
+      return InvalidArgument("{}: found \"{}\", expected NAME=VALUE",
+                             NameOf(Way::kRuntimeOption), Printable(option));
     }
     command.arguments.push_back("--" + option);
   }
@@ -127,9 +126,9 @@ absl::StatusOr<ForeignCommand> CommandOf(const KnownProgram& program,
   const std::vector<std::string> levels = OrtLevels();
   if (!spec.level.empty() &&
       std::ranges::find(levels, spec.level) == levels.end()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "level of onnxruntime: found \"{}\", expected one of {}{}",
-        Printable(spec.level), ListOf(levels), DidYouMean(spec.level, levels)));
+        Printable(spec.level), ListOf(levels), DidYouMean(spec.level, levels));
   }
   NODEWISE_ASSIGN_OR_RETURN(
       ForeignCommand command,
@@ -155,16 +154,16 @@ ForeignTarget TargetOf(const ProgramSpec& spec) {
 absl::StatusOr<ForeignCommand> ParseForeignCommand(std::string_view text) {
   auto words = SplitCommand(text);
   if (!words.has_value()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "command {}: ends within quotes or after a backslash, expected their "
         "end",
-        Printable(text)));
+        Printable(text));
   }
   ForeignCommand command;
   command.arguments = *std::move(words);
   if (command.arguments.empty() || command.arguments[0].empty()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "command \"{}\": has no program, expected one", Printable(text)));
+    return InvalidArgument("command \"{}\": has no program, expected one",
+                           Printable(text));
   }
   command.name =
       std::filesystem::path(command.arguments[0]).filename().string();
@@ -182,9 +181,9 @@ absl::StatusOr<std::string> AdapterFile(const char* name) {
   if (status.ok()) return path;
   std::string installed = fs::path(kInstalledAdapters) / name;
   if (CheckReadable(installed).ok()) return installed;
-  return absl::NotFoundError(fmt::format(
+  return NotFound(
       "{}, expected an adapter there (install nodewise with its share folder)",
-      MessageOf(status)));
+      MessageOf(status));
 }
 
 bool NamesProgram(std::string_view text) {
@@ -214,17 +213,16 @@ absl::StatusOr<ForeignTarget> ProgramWithModel(const ProgramSpec& spec) {
   if (const KnownProgram* const known = ProgramIn(spec.text)) {
     target.model_file = spec.text.substr(known->prefix.size() + 1);
     if (target.model_file.empty()) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{0}:: has no model, expected {0}:MODEL.onnx", known->prefix));
+      return InvalidArgument("{0}:: has no model, expected {0}:MODEL.onnx",
+                             known->prefix);
     }
     NODEWISE_ASSIGN_OR_RETURN(target.command, CommandOf(*known, spec));
     return target;
   }
   target.model_file = spec.model;
   if (spec.model.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: has no model, expected {} with it",
-                    Printable(spec.text), NameOf(Way::kModelOfProgram)));
+    return InvalidArgument("{}: has no model, expected {} with it",
+                           Printable(spec.text), NameOf(Way::kModelOfProgram));
   }
   NODEWISE_ASSIGN_OR_RETURN(target.command,
                             ParseForeignCommand(spec.text.substr(
@@ -244,9 +242,9 @@ absl::StatusOr<ForeignTarget> ProgramForParts(const ProgramSpec& spec) {
   }
   const KnownProgram* const known = FindProgram(spec.text);
   if (known == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("found \"{}\", expected {}, onnx or exec:COMMAND",
-                    Printable(spec.text), fmt::join(KnownPrograms(), ", ")));
+    return InvalidArgument("found \"{}\", expected {}, onnx or exec:COMMAND",
+                           Printable(spec.text),
+                           fmt::join(KnownPrograms(), ", "));
   }
   // A part is compared with what the same operations gave before: a runtime
   // that rewrites it would compute something else.

@@ -9,7 +9,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/hash.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -201,9 +201,8 @@ absl::StatusOr<std::shared_ptr<const OpaqueRunner>> MakeOpaqueRunner(
     ForeignTarget program, const OpSet& ops) {
   const OperatorDef* const row = ops.FindType(&kTypeTag<ops::Opaque>);
   if (row == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: there are no opaque operations among the operators",
-                    program.name));
+    return InvalidArgument(
+        "{}: there are no opaque operations among the operators", program.name);
   }
   return std::make_shared<const ForeignOpaqueRunner>(std::move(program), *row);
 }

@@ -4,10 +4,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/byte_reader.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -99,9 +98,8 @@ class HeadReader {
     Field("type", dtype);
     Each("rank", shape, [&](int64_t& size) { Field("shape", size); });
     if (status_.ok() && shape.size() > static_cast<size_t>(kMostDims)) {
-      status_ = absl::DataLossError(
-          fmt::format("run in a child: rank {}, expected at most {}",
-                      shape.size(), kMostDims));
+      status_ = DataLoss("run in a child: rank {}, expected at most {}",
+                         shape.size(), kMostDims);
     }
     if (status_.ok()) Keep(NDArray::Empty(shape, dtype, kCpu), &tensor);
   }
@@ -211,9 +209,9 @@ absl::Status ReceiveTensor(HeadReader& head, PipeReader& reader,
     NODEWISE_RETURN_IF_ERROR(ReadContents(reader, item.lasting));
   }
   if (!item.lasting.defined()) {
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "run in a child: {} has the contents of a tensor that has not come",
-        read.key.Name()));
+        read.key.Name());
   }
   item.tensor = item.lasting.tensor();
   return listener->Take(item);
@@ -326,10 +324,10 @@ absl::Status HearMessage(PipeReader& reader, const std::string& source,
   NODEWISE_RETURN_IF_ERROR(reader.Read(&kind, sizeof(kind)));
   NODEWISE_RETURN_IF_ERROR(reader.Read(&bytes, sizeof(bytes)));
   if (bytes > kMostHeadBytes) {
-    return absl::DataLossError(
-        fmt::format("run in a child: a message of {} bytes, expected at most "
-                    "{} (has a node written over memory that is not its own?)",
-                    bytes, kMostHeadBytes));
+    return DataLoss(
+        "run in a child: a message of {} bytes, expected at most {} (has a "
+        "node written over memory that is not its own?)",
+        bytes, kMostHeadBytes);
   }
   // All of the head is here before a field of it is looked at, so that a wrong
   // length is found out at once.
@@ -350,8 +348,8 @@ absl::Status HearMessage(PipeReader& reader, const std::string& source,
     case kResult:
       return ReceiveResult(head, reader, listener);
   }
-  return absl::DataLossError(fmt::format(
-      "run in a child: a message of kind {}, expected 1 to 4", kind));
+  return DataLoss("run in a child: a message of kind {}, expected 1 to 4",
+                  kind);
 }
 
 }  // namespace nodewise

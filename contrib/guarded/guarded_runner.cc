@@ -15,7 +15,7 @@
 #include "nodewise/process/piped_child.h"
 #include "nodewise/process/process_state.h"
 #include "nodewise/support/memory_use.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 
 namespace nodewise {
@@ -245,14 +245,13 @@ class GuardedRun : public PendingRun {
     const NodeId node = *running;
     const std::string title = index.TitleOf(node);
     if (MayBeLeftThread(end, node)) {
-      return absl::AbortedError(fmt::format(
+      return Aborted(
           "{}: {}: {}, or a thread did that which {} has left behind", name_,
-          title, end.ToString(limit_ms), index.TitleOf(NodeId{*end.left_by})));
+          title, end.ToString(limit_ms), index.TitleOf(NodeId{*end.left_by}));
     }
     if (WasEndedFromOutside(end)) {
-      return absl::AbortedError(
-          fmt::format("{}: {}: its process was ended from outside: {}", name_,
-                      title, end.ToString(limit_ms)));
+      return Aborted("{}: {}: its process was ended from outside: {}", name_,
+                     title, end.ToString(limit_ms));
     }
     NodeFailure failure{KindOf(end), index.KeyOf(node), end.ToString(limit_ms)};
     if (is_left_thread) {
@@ -287,10 +286,10 @@ class GuardedRun : public PendingRun {
     const std::string what = ReturnedOk(end)
                                  ? "ended without a result"
                                  : end.ToString(options_.node_limit_ms);
-    return absl::AbortedError(fmt::format(
+    return Aborted(
         "{}: {}, outside of any node, {} (has a node written over memory that "
         "is not its own? {} looks for it)",
-        name_, what, where, NameOf(Way::kSanitizer)));
+        name_, what, where, NameOf(Way::kSanitizer));
   }
 
   const std::string name_;

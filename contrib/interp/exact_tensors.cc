@@ -14,12 +14,11 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-#include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/random/random.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -47,8 +46,7 @@ bool IsSum(const OperatorDef& def) {
 bool IsSum(const Operation& operation) { return IsSum(operation.def()); }
 
 absl::Status NotExact(const Operation& operation, std::string_view why) {
-  return absl::UnimplementedError(
-      fmt::format("{} ({}) {}", operation.name, operation.kind(), why));
+  return Unimplemented("{} ({}) {}", operation.name, operation.kind(), why);
 }
 
 // Factors beside the sum must be whole, and keep what is not negative so.
@@ -81,8 +79,7 @@ template <typename Next>
 absl::StatusOr<NDArray> TensorFor(const NetworkValue& value, Next next) {
   const auto sizes = value.type.sizes();
   if (!sizes.has_value() || !value.type.has_dtype()) {
-    return absl::UnimplementedError(
-        fmt::format("{}: its type is not known", value.name));
+    return Unimplemented("{}: its type is not known", value.name);
   }
   // Fails for sizes that are too large for any memory.
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
@@ -198,9 +195,8 @@ class ExactRun {
         return NotExact(operation, "makes numbers that are not whole");
       }
       if (IsBelowFirstGap(made[i])) continue;
-      return absl::OutOfRangeError(
-          fmt::format("{} ({}) adds up too much for its type", operation.name,
-                      operation.kind()));
+      return OutOfRange("{} ({}) adds up too much for its type", operation.name,
+                        operation.kind());
     }
     return absl::OkStatus();
   }

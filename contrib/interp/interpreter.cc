@@ -21,7 +21,7 @@
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -113,22 +113,20 @@ absl::Status TryMemory(const Network& network) {
 absl::Status CheckInputs(const Network& network,
                          absl::Span<const NDArray> inputs) {
   if (inputs.size() != network.inputs().size()) {
-    return absl::InvalidArgumentError(
-        fmt::format("network {}: found {} inputs, expected {}", network.name(),
-                    inputs.size(), network.inputs().size()));
+    return InvalidArgument("network {}: found {} inputs, expected {}",
+                           network.name(), inputs.size(),
+                           network.inputs().size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const NetworkValue& value = network.value(network.inputs()[i]);
     if (!inputs[i].defined()) {
-      return absl::InvalidArgumentError(
-          fmt::format("input {}: is not given", value.name));
+      return InvalidArgument("input {}: is not given", value.name);
     }
     if (IsOfType(inputs[i], value.type)) continue;
     const TensorType type = TensorType::Of(*inputs[i]);
     if (AreCompatible(type, value.type)) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("input {}: is {}, expected {}", value.name, ToString(type),
-                    ToString(value.type)));
+    return InvalidArgument("input {}: is {}, expected {}", value.name,
+                           ToString(type), ToString(value.type));
   }
   return absl::OkStatus();
 }
@@ -147,9 +145,9 @@ absl::Status CheckNames(const Network& network,
       const int64_t size = inputs[k].shape()[i];
       const auto [bound, is_new] = sizes.emplace(side.name(), size);
       if (is_new || bound->second == size) continue;
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "input {}: side {} ({}) is {}, expected {} as in the inputs before",
-          value.name, i, side.name(), size, bound->second));
+          value.name, i, side.name(), size, bound->second);
     }
   }
   return absl::OkStatus();

@@ -12,7 +12,7 @@
 #include "nodewise/interp/network_bounds.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -15,7 +15,7 @@
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
 #include "nodewise/ir/network.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -96,9 +96,9 @@ absl::Status CheckOnce(const Target& target, const NetworkData& data,
   const Support support =
       SupportOf(target, operation.attrs, Inputs(inputs), outputs);
   if (!support.can) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: target {} cannot run {}: {}", PlaceOf(operation),
-                    target.traits.name, operation.kind(), support.why_not));
+    return FailedPrecondition("{}: target {} cannot run {}: {}",
+                              PlaceOf(operation), target.traits.name,
+                              operation.kind(), support.why_not);
   }
   for (const NamedBody& body : BodiesOf(operation.attrs)) {
     const Network* const network = body.graph.body.get();
@@ -174,9 +174,8 @@ absl::Status CheckAllHold(
 
 absl::Status Wrong(const Operation& operation, size_t slot,
                    std::string_view problem) {
-  return absl::InternalError(fmt::format("{}: Infer of {} says {}",
-                                         PlaceOfOutput(operation, slot),
-                                         operation.kind(), problem));
+  return Internal("{}: Infer of {} says {}", PlaceOfOutput(operation, slot),
+                  operation.kind(), problem);
 }
 
 // Returns whether these elements are kept for an output of the type. Known
@@ -322,10 +321,9 @@ absl::StatusOr<OutputInfos> InferOutputs(const NetworkData& data,
                                      operation.outputs.size());
   if (!infos.ok()) return At(PlaceOf(operation), infos.status());
   if (infos->size() != operation.outputs.size()) {
-    return absl::InternalError(fmt::format(
-        "{}: Infer of {} speaks of {}, expected {}", PlaceOf(operation),
-        operation.kind(), Several(infos->size(), "output"),
-        operation.outputs.size()));
+    return Internal("{}: Infer of {} speaks of {}, expected {}",
+                    PlaceOf(operation), operation.kind(),
+                    Several(infos->size(), "output"), operation.outputs.size());
   }
   for (size_t i = 0; i < infos->size(); ++i) {
     OutputInfo& info = (*infos)[i];

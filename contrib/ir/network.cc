@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -27,9 +27,8 @@ absl::Status NotFound(const char* what, std::string_view name,
   candidates.reserve(names.size());
   for (const auto& [candidate, id] : names) candidates.push_back(candidate);
   std::ranges::sort(candidates);
-  return absl::NotFoundError(
-      fmt::format("{} {}: the network has none of that name{}", what,
-                  Shortened(name), DidYouMean(name, candidates)));
+  return NotFound("{} {}: the network has none of that name{}", what,
+                  Shortened(name), DidYouMean(name, candidates));
 }
 
 template <typename Id>
@@ -611,9 +610,8 @@ absl::Status Network::BindDim(std::string_view name, int64_t size) {
   NODEWISE_ASSIGN_OR_RETURN(const bool bound,
                             BindNames(*this, sizes, &edit, &starts));
   if (!bound) {
-    return absl::NotFoundError(
-        fmt::format("dimension {}: no input of the network has it{}",
-                    Shortened(name), DidYouMean(name, DimNames(*this))));
+    return NotFound("dimension {}: no input of the network has it{}",
+                    Shortened(name), DidYouMean(name, DimNames(*this)));
   }
   return At(fmt::format("dimension {} of size {}", Shortened(name), size),
             edit.InferAndKeep(starts));

@@ -22,7 +22,7 @@
 #include "fmt/format.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -70,9 +70,9 @@ absl::Status CheckRoom(const NetworkData& data, size_t more) {
       data.operations.size() + 1 < kMostItems) {
     return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(
-      fmt::format("{}: has no numbers left, expected fewer than {} values",
-                  PlaceOf(data), kMostItems));
+  return ResourceExhausted(
+      "{}: has no numbers left, expected fewer than {} values", PlaceOf(data),
+      kMostItems);
 }
 
 // Checks what an operation is by itself: its operator, the opset, its
@@ -564,9 +564,9 @@ absl::Status Network::CheckUnused(ValueId id, std::string_view place) const {
   } else {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(fmt::format(
+  return FailedPrecondition(
       "{}: {} is read by {}, expected no reader (replace the uses first)",
-      place, TitleOf(data_, id), reader));
+      place, TitleOf(data_, id), reader);
 }
 
 // Operations first: constants lose their readers with them.

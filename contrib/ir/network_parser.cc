@@ -22,7 +22,7 @@
 #include "fmt/format.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -569,8 +569,8 @@ absl::StatusOr<NetworkData> ParseNetworkText(std::string_view text,
   const auto line = 1 + std::ranges::count(before, '\n');
   // npos + 1 is 0: the first line.
   const size_t column = before.size() - (before.rfind('\n') + 1) + 1;
-  return absl::DataLossError(fmt::format("{}:{}:{}: {}", where, line, column,
-                                         MessageOf(data.status())));
+  return DataLoss("{}:{}:{}: {}", where, line, column,
+                  MessageOf(data.status()));
 }
 
 }  // namespace nodewise

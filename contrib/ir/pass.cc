@@ -15,7 +15,7 @@
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -70,9 +70,9 @@ absl::Status Call(const std::function<absl::Status(Network&)>& run,
   } catch (const std::bad_alloc&) {
     return StatusOfHandled("");
   } catch (const std::exception& error) {
-    return absl::InternalError(fmt::format("threw {}", error.what()));
+    return Internal("threw {}", error.what());
   } catch (...) {
-    return absl::InternalError("threw something that is not a std::exception");
+    return Internal("threw something that is not a std::exception");
   }
 }
 
@@ -178,10 +178,10 @@ std::vector<OperationId> NextOf(const Network& network, OperationId id,
 
 absl::Status StaleTable(const Network& network, const char* pass,
                         uint64_t version) {
-  return absl::FailedPreconditionError(
-      fmt::format("{}: was edited since pass {} (version {}), expected the "
-                  "network as it was then, of version {} (run the pass again)",
-                  PlaceOf(network.data()), pass, network.version(), version));
+  return FailedPrecondition(
+      "{}: was edited since pass {} (version {}), expected the network as it "
+      "was then, of version {} (run the pass again)",
+      PlaceOf(network.data()), pass, network.version(), version);
 }
 
 // Findings are compared by their text with those from before the pass. A pass

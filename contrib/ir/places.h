@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "fmt/format.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -69,7 +70,7 @@ std::string PathText(const NetworkData& data,
 template <typename... Args>
 absl::Status Invalid(fmt::format_string<const Args&...> format,
                      const Args&... args) {
-  return absl::InvalidArgumentError(fmt::format(format, args...));
+  return InvalidArgument(format, args...);
 }
 
 }  // namespace nodewise

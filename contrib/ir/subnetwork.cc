@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

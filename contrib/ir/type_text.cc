@@ -17,6 +17,7 @@
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -265,8 +266,7 @@ absl::Status Expected(std::string_view what, std::string_view text) {
   constexpr size_t kMostShown = 20;
   const std::string next =
       text.empty() ? "the end" : Quoted(text.substr(0, kMostShown));
-  return absl::InvalidArgumentError(
-      fmt::format("found {}, expected {}", next, what));
+  return InvalidArgument("found {}, expected {}", next, what);
 }
 
 absl::Status ExpectedAt(std::string_view start, std::string_view what,

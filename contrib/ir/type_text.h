@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {

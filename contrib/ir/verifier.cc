@@ -17,7 +17,7 @@
 #include "contrib/ir/places.h"
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -12,9 +12,8 @@
 #include "contrib/locate/node_report.h"
 #include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
-#include "fmt/format.h"
 #include "nodewise/locate/node_check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 // One run of the candidate keeps the tensors that live at the cuts which
 // halving may ask for first, so that most questions are a run of the reference
@@ -229,9 +228,9 @@ class Bisector {
   absl::Status RunBoth() {
     NODEWISE_ASSIGN_OR_RETURN(candidate_, search_.makers.candidate());
     if (!candidate_->Can(Capability::kTensors)) {
-      return absl::UnimplementedError(fmt::format(
+      return Unimplemented(
           "{}: cannot hand out what its nodes make, which bisecting needs",
-          candidate_->name()));
+          candidate_->name());
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
                               RunCandidate());
@@ -272,10 +271,10 @@ class Bisector {
     if (wrong_.empty()) return absl::OkStatus();
     path_ = BisectPath(index_, wrong_.heads);
     if (path_.size() > 0) return absl::OkStatus();
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: output {} is an input of the network, which no node makes, and "
         "something has written over it",
-        candidate_->name(), wrong_.names[0]));
+        candidate_->name(), wrong_.names[0]);
   }
 
   ByEntry<NDArray> Given() const {
@@ -355,16 +354,15 @@ class Bisector {
       }
     }
     if (IsKept(cut)) return absl::OkStatus();
-    return absl::NotFoundError(
-        fmt::format("{}: has not handed out all that nodes behind {} read",
-                    candidate_->name(), index_.KeyOf(path_.nodes[cut - 1])));
+    return NotFound("{}: has not handed out all that nodes behind {} read",
+                    candidate_->name(), index_.KeyOf(path_.nodes[cut - 1]));
   }
 
   absl::Status Changes(EntryId entry) const {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: {} had other bits in another run of the same inputs, so that no "
         "answer could be trusted",
-        candidate_->name(), index_.KeyOf(entry)));
+        candidate_->name(), index_.KeyOf(entry));
   }
 
   // Returns false if the candidate is not deterministic, with its culprits.
@@ -374,7 +372,7 @@ class Bisector {
     NODEWISE_ASSIGN_OR_RETURN(const double none, AskOf(0, kept_));
     Note(0, none, true);
     if (none != 0) {
-      return absl::FailedPreconditionError(
+      return FailedPrecondition(
           "the reference makes other outputs when it runs again, so that no "
           "answer could be trusted");
     }
@@ -520,11 +518,11 @@ class Bisector {
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskOf(cut, made));
     Note(cut, left, true);
     if (left == first_left) return absl::OkStatus();
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: with its nodes up to {}, {:.3g} of the error was left in one run "
         "and {:.3g} in another, so that no answer could be trusted",
         candidate_->name(), index_.KeyOf(path_.nodes[cut - 1]), first_left,
-        left));
+        left);
   }
 
   const BisectRequest& request_;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/dump_graph.h"
 
@@ -28,10 +28,10 @@ absl::Status CheckIsSameGraph(const Graph& graph, const Graph& other,
                               const std::string& name,
                               const std::string& other_name) {
   const auto fails = [&](const std::string& what) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: {} {}, expected dumps of the same graph, whose nodes have the "
         "same names and read the same",
-        other_name, what, name));
+        other_name, what, name);
   };
   if (graph.nodes.size() != other.nodes.size()) {
     return fails(fmt::format("has {}, not {} as", other.nodes.size(),

@@ -12,7 +12,7 @@
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<TensorPatch>> PatchesFor(
   const Graph& graph = index.graph();
   const std::vector<EntryId> read = EntriesReadBy(graph, node);
   if (read.size() != graph.node(node).inputs.size()) {
-    return absl::UnimplementedError("reads one tensor twice");
+    return Unimplemented("reads one tensor twice");
   }
   for (size_t i = 0; i < read.size(); ++i) {
     patches.push_back(
@@ -114,7 +114,7 @@ absl::Status TryExactly(const GraphIndex& index, const OpSet& operators,
   NODEWISE_ASSIGN_OR_RETURN(const RunResult result, run(options));
   const std::vector<NamedTensor>& made = result.outputs;
   if (made.size() != exact.expected.size()) {
-    return absl::NotFoundError("the run has not handed out what it made");
+    return NotFound("the run has not handed out what it made");
   }
   for (uint32_t slot = 0; slot < made.size(); ++slot) {
     NODEWISE_ASSIGN_OR_RETURN(

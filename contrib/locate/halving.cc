@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "contrib/locate/partial_graph.h"
-#include "fmt/format.h"
 #include "nodewise/locate/layer_comparator.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -174,9 +173,8 @@ absl::Status ReferenceRest::Prepare(absl::Span<const NodeId> nodes) {
     if (kernels_[node] != nullptr || OnlyMoves(graph_.node(node))) continue;
     auto region = RegionOfNode(graph_, node, ops_);
     if (!region.ok()) {
-      return absl::UnimplementedError(
-          fmt::format("{}: {}, so the reference cannot compute it",
-                      index_.TitleOf(node), MessageOf(region.status())));
+      return Unimplemented("{}: {}, so the reference cannot compute it",
+                           index_.TitleOf(node), MessageOf(region.status()));
     }
     kernels_[node] = std::make_shared<const Kernel>(*std::move(region));
   }
@@ -217,8 +215,7 @@ absl::Status ReferenceRest::Compute(NodeId id,
     const EntryId entry = graph_.EntryOf(ref);
     inputs.push_back((*tensors)[entry]);
     if (inputs.back().defined()) continue;
-    return absl::NotFoundError(
-        fmt::format("the run has not handed out {}", index_.KeyOf(entry)));
+    return NotFound("the run has not handed out {}", index_.KeyOf(entry));
   }
   if (OnlyMoves(node)) {
     const EntryId made = graph_.EntryOf(id, 0);

@@ -11,7 +11,7 @@
 #include "nodewise/locate/known_deviation.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -81,9 +81,8 @@ class KnownReader {
 
  private:
   absl::Status Wrong(std::string_view found, std::string_view expected) const {
-    return absl::InvalidArgumentError(
-        fmt::format("{}:{}: found \"{}\", expected {}", place_, line_,
-                    Printable(Shortened(found)), expected));
+    return InvalidArgument("{}:{}: found \"{}\", expected {}", place_, line_,
+                           Printable(Shortened(found)), expected);
   }
 
   // "[onnxruntime 1.32.0, CPUExecutionProvider | avx512_vnni]"

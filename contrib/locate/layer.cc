@@ -9,7 +9,7 @@
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -304,10 +304,9 @@ absl::StatusOr<Ref<Library>> LayerBackend::Functions() const {
     return Ref<Library>(BuiltInFunctions(AllOperators(), row.backend));
   }
   const std::vector<std::string> names = LayerBackendNames();
-  return absl::NotFoundError(
-      fmt::format("backend {}: there is none of that name, expected one of "
-                  "{}{}",
-                  Printable(name_), ListOf(names), DidYouMean(name_, names)));
+  return NotFound(
+      "backend {}: there is none of that name, expected one of {}{}",
+      Printable(name_), ListOf(names), DidYouMean(name_, names));
 }
 
 std::vector<std::string> LayerBackendNames() {

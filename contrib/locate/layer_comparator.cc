@@ -17,7 +17,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/memory_use.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_collector.h"
 
 // Both comparators find out for each layer what the reference reads and makes,
@@ -289,9 +289,9 @@ absl::StatusOr<bool> LayerComparator::verify(
     const std::vector<NamedTensor>& inputs) {
   layers_.clear();
   if (reference_.program() != nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("reference {}: is a program, expected functions of nodes",
-                    reference_.name()));
+    return InvalidArgument(
+        "reference {}: is a program, expected functions of nodes",
+        reference_.name());
   }
   const int64_t start_ns = ClockNanoseconds();
   LayerSides::Side reference{reference_, nullptr};
@@ -310,9 +310,9 @@ absl::StatusOr<bool> LayerComparator::verify(
   // One that ends some runs only may have been judged before.
   for (LayerResult& layer : layers_) NoteFailure(sides, &layer);
   if (layers_.empty()) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: has no layer, expected at least one node that is called",
-        mod_.name));
+        mod_.name);
   }
   return std::ranges::all_of(layers_, [](const auto& layer) {
     return layer.verdict == NodeVerdict::kHealthy;

@@ -8,13 +8,12 @@
 #include "contrib/locate/node_report.h"
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/partial_graph.h"
-#include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/mixed_target.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -213,9 +212,9 @@ absl::StatusOr<TensorComparison> LayerSides::CompareInNetwork(
 absl::StatusOr<RunResult> LayerSides::RunProgram(
     const LayerPart& part, const RunOptions& options) const {
   if (mod_.network == nullptr) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: has no network, expected one for a backend that is a program",
-        mod_.name));
+        mod_.name);
   }
   // The request is told apart by what it needs: tensors that stand for all
   // inputs are a layer alone, and a sink wants to see the inside.

@@ -13,7 +13,7 @@
 #include "fmt/format.h"
 #include "nodewise/locate/exact_inputs.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

@@ -15,7 +15,7 @@
 #include "nodewise/runner/mixed_target.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/memory_use.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 #ifdef NODEWISE_USE_PROFILER
 #include "contrib/locate/stray_writes.h"
@@ -74,8 +74,7 @@ class SampleSearch {
 
   absl::StatusOr<SamplesResult> Run() {
     if (request_.samples.empty()) {
-      return absl::InvalidArgumentError(
-          "there are no samples, expected one or more");
+      return InvalidArgument("there are no samples, expected one or more");
     }
     NODEWISE_ASSIGN_OR_RETURN(candidate_, request_.candidate());
     NODEWISE_ASSIGN_OR_RETURN(reference_, request_.reference());

@@ -16,7 +16,7 @@
 #include "nodewise/runner/mixed_target.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 // A question is a run of a whole mixture, and its answer the share of the error
@@ -228,10 +228,10 @@ class Mixer {
   absl::StatusOr<std::vector<TensorComparison>> Compare(
       const Outputs& outputs) const {
     if (outputs.size() != right_.size()) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: has {}, expected {}, as {} has", runs_.candidate->name(),
-          CountOf(outputs.size(), "output"), right_.size(),
-          runs_.reference->name()));
+      return InvalidArgument("{}: has {}, expected {}, as {} has",
+                             runs_.candidate->name(),
+                             CountOf(outputs.size(), "output"), right_.size(),
+                             runs_.reference->name());
     }
     return CompareNetworkOutputs(Unnamed(right_), outputs, tolerance_);
   }
@@ -333,10 +333,10 @@ class Mixer {
   }
 
   static absl::Status Changes(const std::string& name) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: makes other bits of the same inputs when it runs again, so that "
         "no answer could be trusted",
-        name));
+        name);
   }
 
   // Finds guilty functions until those that are left make no error.

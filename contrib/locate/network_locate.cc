@@ -19,7 +19,7 @@
 #include "nodewise/runner/graph_view.h"
 #include "nodewise/runner/network_runner.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_collector.h"
 
@@ -391,8 +391,8 @@ class NetworkLocator {
           request_.inputs,
           [&](const NamedTensor& input) { return input.name == name; });
       if (given == request_.inputs.end()) {
-        return absl::InvalidArgumentError(
-            fmt::format("input {}: was not given, expected a tensor", name));
+        return InvalidArgument("input {}: was not given, expected a tensor",
+                               name);
       }
       inputs_.push_back(given->tensor);
     }

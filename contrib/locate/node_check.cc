@@ -19,7 +19,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -37,11 +37,11 @@ absl::Status CheckGivenNumbers(absl::Span<const NamedTensor> inputs) {
     }
     for (size_t i = 0; i < numbers.size(); ++i) {
       if (!std::isnan(numbers[i])) continue;
-      return absl::FailedPreconditionError(fmt::format(
+      return FailedPrecondition(
           "input {}: element {} is NaN, expected numbers: what it reaches is "
           "NaN on both sides and counts as equal, so that it is not judged "
           "(give numbers; {} names the nodes that are given NaN)",
-          Printable(input.name), i, NameOf(Way::kNodeByNode)));
+          Printable(input.name), i, NameOf(Way::kNodeByNode));
     }
   }
   return absl::OkStatus();
@@ -179,8 +179,7 @@ class NodeChecker : public TensorSink {
     for (uint32_t slot = 0; slot < graph_.OutputsOf(node); ++slot) {
       made.push_back(made_[graph_.EntryOf(node, slot)]);
       if (made.back().defined()) continue;
-      return absl::NotFoundError(
-          fmt::format("the run has not handed out its output {}", slot));
+      return NotFound("the run has not handed out its output {}", slot);
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const Region region,
@@ -323,9 +322,8 @@ class NodeChecker : public TensorSink {
       const EntryId entry = graph_.EntryOf(refs[slot]);
       if (!inputs[slot].defined()) inputs[slot] = made_[entry];
       if (inputs[slot].defined()) continue;
-      return absl::NotFoundError(
-          fmt::format("the run has not handed out its input {} ({})", slot,
-                      index_.KeyOf(entry)));
+      return NotFound("the run has not handed out its input {} ({})", slot,
+                      index_.KeyOf(entry));
     }
     return inputs;
   }
@@ -424,12 +422,12 @@ absl::StatusOr<NodeChecks> CheckNodes(const GraphIndex& index, const OpSet& ops,
   NODEWISE_RETURN_IF_ERROR(run.Visit(checker));
   NodeChecks checks = checker.Finish();
   if (!checks.nodes.empty()) return checks;
-  return absl::FailedPreconditionError(fmt::format(
-      "{}: no node could be checked{}{}", run.name(),
-      checks.skipped.empty() ? "" : ": ",
-      checks.skipped.empty() ? ""
-                             : fmt::format("{}: {}", checks.skipped[0].key,
-                                           checks.skipped[0].why)));
+  return FailedPrecondition("{}: no node could be checked{}{}", run.name(),
+                            checks.skipped.empty() ? "" : ": ",
+                            checks.skipped.empty()
+                                ? ""
+                                : fmt::format("{}: {}", checks.skipped[0].key,
+                                              checks.skipped[0].why));
 }
 
 }  // namespace nodewise

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "contrib/locate/partial_graph.h"
-#include "fmt/format.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/runner/runner.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -18,8 +17,7 @@ absl::StatusOr<uint64_t> HashOf(const TensorItem& item) {
     return item.hash->value;
   }
   if (item.tensor == nullptr) {
-    return absl::NotFoundError(
-        fmt::format("{}: has neither contents nor a hash", item.key.Name()));
+    return NotFound("{}: has neither contents nor a hash", item.key.Name());
   }
   NDArray tensor = NDArray::Borrow(*item.tensor, nullptr);
   if (tensor.device().device_type != kDLCPU || !IsCompact(*item.tensor)) {

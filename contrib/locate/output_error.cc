@@ -5,9 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/ndarray/tensor_stats.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -68,9 +67,9 @@ absl::StatusOr<std::vector<TensorComparison>> CompareNetworkOutputs(
   for (size_t i = 0; i < outputs.size() && i < reference.size(); ++i) {
     const auto& [name, found] = outputs[i];
     if (!reference[i].defined() || !found.defined()) {
-      return absl::NotFoundError(fmt::format(
-          "output {}: the {} has not handed it out", Printable(name),
-          reference[i].defined() ? "run" : "reference"));
+      return NotFound("output {}: the {} has not handed it out",
+                      Printable(name),
+                      reference[i].defined() ? "run" : "reference");
     }
     NODEWISE_ASSIGN_OR_RETURN(
         TensorComparison output,

@@ -15,7 +15,7 @@
 #include "nodewise/interp/network_bounds.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/lower/region.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -124,7 +124,7 @@ absl::Status JudgeAsReferee(const GraphNode& node, const NodeTensors& tensors,
   const auto& [read, made] = tensors;
   if (!std::ranges::all_of(read, &NDArray::defined) ||
       !std::ranges::all_of(made, &NDArray::defined)) {
-    return absl::NotFoundError("the run has not handed out all of it");
+    return NotFound("the run has not handed out all of it");
   }
   NODEWISE_ASSIGN_OR_RETURN(const Region region,
                             RegionOfTensors(node, read, made, ops));
@@ -133,8 +133,8 @@ absl::Status JudgeAsReferee(const GraphNode& node, const NodeTensors& tensors,
   NODEWISE_ASSIGN_OR_RETURN(const auto found,
                             RunReferee(referee, region.network, read));
   if (found.size() != made.size()) {
-    return absl::InternalError(fmt::format(
-        "it has made {} tensors, expected {}", found.size(), made.size()));
+    return Internal("it has made {} tensors, expected {}", found.size(),
+                    made.size());
   }
   return CompareReferee(reference, made, found, opinion);
 }
@@ -228,10 +228,10 @@ class OutsideLocator {
       }
     }
     if (!any) {
-      return absl::FailedPreconditionError(fmt::format(
+      return FailedPrecondition(
           "{}: hands out nothing that a node makes, expected a model with the "
           "values of the target's",
-          request_.reference_name));
+          request_.reference_name);
     }
     NODEWISE_RETURN_IF_ERROR(ConfirmCulprits());
     FindGain(&located_.result);
@@ -289,9 +289,9 @@ class OutsideLocator {
 
   absl::Status CompareOutputs(const std::vector<NamedTensor>& made) {
     if (made.size() != outputs_.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: has {} outputs, expected {}, as the target has",
-                      request_.reference_name, outputs_.size(), made.size()));
+      return InvalidArgument(
+          "{}: has {} outputs, expected {}, as the target has",
+          request_.reference_name, outputs_.size(), made.size());
     }
     NODEWISE_ASSIGN_OR_RETURN(
         located_.result.outputs,
@@ -384,8 +384,8 @@ class OutsideLocator {
       }
       read->push_back(ReferenceOf(entry));
       if (!read->back().defined()) {
-        return absl::NotFoundError(fmt::format(
-            "the reference does not hand out {}", index_.KeyOf(entry)));
+        return NotFound("the reference does not hand out {}",
+                        index_.KeyOf(entry));
       }
       if (std::ranges::find(patched, entry) != patched.end()) continue;
       patched.push_back(entry);
@@ -402,7 +402,7 @@ class OutsideLocator {
     if (result.outputs.size() == graph_.OutputsOf(report.node)) {
       return std::move(result.outputs);
     }
-    return absl::NotFoundError("the run has not handed out what it made");
+    return NotFound("the run has not handed out what it made");
   }
 
   // Neither side has bounds here, so the tolerance of the network judges.
@@ -441,7 +441,7 @@ class OutsideLocator {
                        const std::vector<NDArray>& read,
                        OutsideAccusation* accusation) const {
     if (!std::ranges::all_of(read, &NDArray::defined)) {
-      return absl::NotFoundError("the run has not handed out what it read");
+      return NotFound("the run has not handed out what it read");
     }
     // Both results are compared with the definition's of what the node read, by
     // its bounds.

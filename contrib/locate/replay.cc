@@ -15,7 +15,7 @@
 #include "nodewise/locate/node_check.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/dump_graph.h"
 #include "nodewise/tensors/tensor_source.h"
@@ -55,10 +55,10 @@ absl::Status CheckType(const Graph& graph, const TensorItem& item,
                     dtype.bits == expected.dtype.bits &&
                     dtype.lanes == expected.dtype.lanes;
   if (fits) return absl::OkStatus();
-  return absl::DataLossError(fmt::format(
-      "{}: tensor {} is {}, expected {} as in {}", item.key.source,
-      Printable(item.key.Name()), TypeToString(shape, dtype),
-      TypeToString(expected.shape, expected.dtype), graph.text.name));
+  return DataLoss("{}: tensor {} is {}, expected {} as in {}", item.key.source,
+                  Printable(item.key.Name()), TypeToString(shape, dtype),
+                  TypeToString(expected.shape, expected.dtype),
+                  graph.text.name);
 }
 
 // Finds out what a dump has of the run of a graph, and whether it is of that
@@ -78,10 +78,10 @@ struct DumpSurvey : public TensorSink {
                          item.key.role == TensorRole::kInput &&
                          item.key.slot < hashes.read[*node].size();
     if (!is_read) {
-      return absl::DataLossError(fmt::format(
+      return DataLoss(
           "{}: tensor {} is of no node of {}, expected the dump of a run of "
           "that graph",
-          item.key.source, Printable(item.key.Name()), graph.text.name));
+          item.key.source, Printable(item.key.Name()), graph.text.name);
     }
     RunHashes::Hash& read = hashes.read[*node][item.key.slot];
     read = ComparableHash(item.hash);
@@ -101,10 +101,10 @@ struct DumpSurvey : public TensorSink {
         HashBytes(tensor.data(), tensor.bytes()) == *hash) {
       return absl::OkStatus();
     }
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "{}: tensor {} is not what the run made (its hash is another one): the "
         "file has been changed",
-        item.key.source, Printable(item.key.Name())));
+        item.key.source, Printable(item.key.Name()));
   }
 
   // Returns why the node cannot be judged; empty if all tensors that it read
@@ -242,10 +242,10 @@ class Replayer {
       result_.nodes.push_back(ReportUnchecked(index_, node, why));
     }
     if (any) return absl::OkStatus();
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: no node could be judged{} (nodewise dump records whole tensors of "
         "all nodes)",
-        dump_.name(), first));
+        dump_.name(), first);
   }
 
   // A tensor that was not hashed could not be seen to be written over.
@@ -258,11 +258,11 @@ class Replayer {
       if (is_judged_[node] && !is_hashed) without.push_back(index_.KeyOf(node));
     }
     if (without.empty()) return absl::OkStatus();
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "{}/_nodewise_nodes.bin: has no hashes of what {} read ({}), expected "
         "those of all nodes: the file is cut short",
         dump_.name(), CountOf(without.size(), "node"),
-        ListOf(without, kNamedNodes)));
+        ListOf(without, kNamedNodes));
   }
 
   absl::Status CheckChosen() {

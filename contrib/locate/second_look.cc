@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/runner/runner.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

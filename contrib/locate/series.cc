@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "contrib/locate/output_error.h"
-#include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/process/isolation.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -31,10 +30,10 @@ class SeriesSearch {
 
   absl::StatusOr<SeriesResult> Run() {
     if (builds_.size() < 2) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "the series has {}, expected two or more: a good one first and a bad "
           "one last",
-          CountOf(builds_.size(), "build")));
+          CountOf(builds_.size(), "build"));
     }
     const auto right = OutputsOf(0, true);
     if (!right.ok()) return AtBuild(0, right.status());
@@ -97,10 +96,10 @@ class SeriesSearch {
     NODEWISE_ASSIGN_OR_RETURN(const Outputs again, RunBuild(*target));
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (HaveSameBytes(outputs[i].tensor, again[i].tensor)) continue;
-      return absl::FailedPreconditionError(fmt::format(
+      return FailedPrecondition(
           "output {} has other bits when it runs again, so that no answer "
           "could be trusted",
-          Printable(outputs[i].name)));
+          Printable(outputs[i].name));
     }
     return outputs;
   }
@@ -108,9 +107,8 @@ class SeriesSearch {
   absl::StatusOr<BuildAnswer> Judge(size_t build, bool is_end) {
     NODEWISE_ASSIGN_OR_RETURN(const Outputs outputs, OutputsOf(build, is_end));
     if (outputs.size() != right_.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("has {}, expected {}, as the first build has",
-                      CountOf(outputs.size(), "output"), right_.size()));
+      return InvalidArgument("has {}, expected {}, as the first build has",
+                             CountOf(outputs.size(), "output"), right_.size());
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const auto compared,

@@ -4,7 +4,7 @@
 
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/runner/debug_runner.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -69,7 +69,7 @@ absl::Status Receive(const GraphTarget& target, PipeReader& reader,
   Head head;
   NODEWISE_RETURN_IF_ERROR(reader.Read(&head, sizeof(head)));
   if (head.bytes > kMostTextBytes || head.node >= target.graph().nodes.size()) {
-    return absl::DataLossError("the child of a guarded run: sent no finding");
+    return DataLoss("the child of a guarded run: sent no finding");
   }
   NodeFailure failure;
   failure.kind = head.is_side_effect != 0 ? NodeFailure::Kind::kSideEffect

@@ -17,7 +17,7 @@
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

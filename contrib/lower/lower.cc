@@ -11,7 +11,7 @@
 #include "nodewise/lower/lowering_plan.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -16,7 +16,7 @@
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ops/control_flow.h"
 #include "nodewise/ops/layout.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/channels_last.h"
@@ -325,23 +325,22 @@ std::string HowToSize(const NetworkValue& input) {
 absl::Status CheckName(const std::string& name, std::string_view what) {
   const auto read = ParseListText(ListText({&name, 1}));
   if (read.has_value() && (*read)[0] == name) return absl::OkStatus();
-  return absl::UnimplementedError(fmt::format(
+  return Unimplemented(
       "{} {}: has a name that is not UTF-8, which no graph JSON can hold", what,
-      Printable(name)));
+      Printable(name));
 }
 
 // Executors allocate everything before they run.
 absl::Status CheckType(const NetworkValue& value, const std::string& place,
                        const std::string& how) {
   if (!value.type.has_dtype() || !value.type.is_static()) {
-    return absl::UnimplementedError(fmt::format(
+    return Unimplemented(
         "{}: is {}, expected all its sizes known before the run ({})", place,
-        ToString(value.type), how));
+        ToString(value.type), how);
   }
   const absl::Status status = CheckDType(value.type.dtype);
   if (status.ok()) return status;
-  return absl::UnimplementedError(
-      fmt::format("{}: {}", place, MessageOf(status)));
+  return Unimplemented("{}: {}", place, MessageOf(status));
 }
 
 // In that case it is unknown how often the body runs before it has run.

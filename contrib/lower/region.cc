@@ -5,7 +5,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/ir/network_text.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -17,8 +17,8 @@ constexpr std::string_view kConstantsAttribute = "nodewise.constants";
 using Attributes = absl::Span<const std::pair<std::string, std::string>>;
 
 absl::Status WrongList(std::string_view attribute, std::string_view expected) {
-  return absl::InvalidArgumentError(
-      fmt::format("attribute {}: is not a list of {}", attribute, expected));
+  return InvalidArgument("attribute {}: is not a list of {}", attribute,
+                         expected);
 }
 
 absl::StatusOr<Network> ReadNetwork(const std::string& text, const OpSet& ops) {
@@ -77,9 +77,8 @@ absl::Status CheckTensor(const char* role, const NetworkValue& value,
                          const DLTensor& tensor) {
   const TensorType type = TypeOf(tensor, value);
   if (AreCompatible(type, value.type)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{} {}: is {}, expected {}", role, value.name, ToString(type),
-                  ToString(value.type)));
+  return InvalidArgument("{} {}: is {}, expected {}", role, value.name,
+                         ToString(type), ToString(value.type));
 }
 
 // Later code takes arguments by their number.
@@ -89,11 +88,11 @@ absl::Status CheckCounts(const KernelRequest& request, const Network& network) {
       request.num_outputs == network.outputs().size()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("attribute {}: has {} inputs and {} outputs, expected {} and "
-                  "{}, as the node has",
-                  kNetworkAttribute, network.inputs().size(),
-                  network.outputs().size(), inputs, request.num_outputs));
+  return InvalidArgument(
+      "attribute {}: has {} inputs and {} outputs, expected {} and {}, as the "
+      "node has",
+      kNetworkAttribute, network.inputs().size(), network.outputs().size(),
+      inputs, request.num_outputs);
 }
 
 absl::Status CheckTensors(const KernelRequest& request, Region* region) {
@@ -176,10 +175,10 @@ absl::StatusOr<Region> RegionOf(const KernelRequest& request,
   const std::string* const text =
       FindAttribute(request.attrs, kNetworkAttribute);
   if (text == nullptr) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "function {}: the node does not say what it computes (it has no "
         "attribute {}, which only nodewise writes)",
-        request.function, kNetworkAttribute));
+        request.function, kNetworkAttribute);
   }
   Region region;
   NODEWISE_ASSIGN_OR_RETURN(region.network, ReadNetwork(*text, ops));

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -58,10 +58,10 @@ PlannedKernel ChooseKernel(
     chosen.plan = *std::move(plan);
     return chosen;
   }
-  chosen.status = absl::UnimplementedError(
-      fmt::format("nothing can compute it: {}",
-                  makers.empty() ? "there are no kernels"
-                                 : absl::StrJoin(choice.refusals, "; ")));
+  chosen.status =
+      Unimplemented("nothing can compute it: {}",
+                    makers.empty() ? "there are no kernels"
+                                   : absl::StrJoin(choice.refusals, "; "));
   return chosen;
 }
 
@@ -147,8 +147,8 @@ class LoweredLibrary::BoundKernel {
 
   absl::StatusOr<Value> operator()(const PackedArgs& args) const {
     if (static_cast<size_t>(args.size()) != count_) {
-      return absl::InvalidArgumentError(fmt::format(
-          "is called with {} tensors, expected {}", args.size(), count_));
+      return InvalidArgument("is called with {} tensors, expected {}",
+                             args.size(), count_);
     }
     std::vector<NDArray> tensors;
     tensors.reserve(count_);

@@ -19,7 +19,7 @@
 #include "nodewise/ops/pool.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/ops/unary.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::onednn {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/channels_last.h"
 
 namespace nodewise::onednn {
@@ -59,17 +59,16 @@ absl::Status CheckByOperator(const OneDnnCall& call) {
   const Inputs inputs(infos);
   for (size_t i = 0; i < def.inputs.size(); ++i) {
     if (def.inputs[i].kind == Param::Kind::kRequired && !inputs.has(i)) {
-      return absl::InvalidArgumentError(
-          fmt::format("input {} ({}) is not given", i, def.inputs[i].name));
+      return InvalidArgument("input {} ({}) is not given", i,
+                             def.inputs[i].name);
     }
   }
   NODEWISE_RETURN_IF_ERROR(def.check(call.op.get(), inputs));
   NODEWISE_ASSIGN_OR_RETURN(const OutputInfos outputs,
                             def.infer(call.op.get(), inputs, 1));
   if (AreCompatible(outputs[0].type, call.output)) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("the output is {}, expected {}",
-                                                ToString(call.output),
-                                                ToString(outputs[0].type)));
+  return InvalidArgument("the output is {}, expected {}", ToString(call.output),
+                         ToString(outputs[0].type));
 }
 
 }  // namespace
@@ -137,14 +136,13 @@ absl::Status Call::Append(const OneDnnInput& input) {
     const std::string name = fmt::format("input {}", inputs_.size());
     NODEWISE_ASSIGN_OR_RETURN(entry.sizes, KnownSizes(name, input.type));
     if (input.constant.defined() && !IsOfType(input.constant, input.type)) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{}: the constant is {}, expected {}", name,
           TypeToString(input.constant.shape(), input.constant.dtype()),
-          ToString(input.type)));
+          ToString(input.type));
     }
     if (input.constant.defined() && input.layout != TensorLayout::kPlain) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: constants are plain", name));
+      return InvalidArgument("{}: constants are plain", name);
     }
   }
   inputs_.push_back(std::move(entry));
@@ -155,7 +153,7 @@ absl::Status Call::Append(const OneDnnInput& input) {
 // is the order in which a run is given them.
 absl::StatusOr<Call> Call::Read(const OneDnnCall& call) {
   if (!call.op.defined()) {
-    return absl::InvalidArgumentError("the call has no operator");
+    return InvalidArgument("the call has no operator");
   }
   Call read;
   read.call_ = &call;
@@ -164,7 +162,7 @@ absl::StatusOr<Call> Call::Read(const OneDnnCall& call) {
   }
   for (const OneDnnPostOp& post_op : call.post_ops) {
     if (!post_op.op.defined()) {
-      return absl::InvalidArgumentError("a post-operation has no operator");
+      return InvalidArgument("a post-operation has no operator");
     }
     read.first_others_.push_back(read.inputs_.size());
     for (const OneDnnInput& other : post_op.others) {

@@ -8,7 +8,7 @@
 #include "nodewise/ops/cast.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/ops/resize.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::onednn {
 

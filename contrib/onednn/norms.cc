@@ -12,7 +12,7 @@
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/reduce.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::onednn {
 namespace {

@@ -22,7 +22,7 @@
 #include "nodewise/ops/softmax.h"
 #include "nodewise/ops/unary.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace onednn {
@@ -148,7 +148,7 @@ absl::Status StatusOf(const dnnl::error& error) {
     case dnnl_out_of_memory:
       return Shortage("oneDNN found no memory");
     default:
-      return absl::InternalError(fmt::format("oneDNN: {}", error.what()));
+      return Internal("oneDNN: {}", error.what());
   }
 }
 

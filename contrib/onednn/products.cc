@@ -8,7 +8,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/support/memory_use.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::onednn {
 namespace {

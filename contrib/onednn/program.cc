@@ -13,7 +13,7 @@
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/memory_use.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::onednn {
 
@@ -141,7 +141,7 @@ absl::Status EvaluateCall(const OneDnnCall& call,
     NODEWISE_ASSIGN_OR_RETURN(result, First(post_op.op, std::move(tensors)));
   }
   if (!IsOfType(result, call.output)) {
-    return absl::InvalidArgumentError("the call's output is of another type");
+    return InvalidArgument("the call's output is of another type");
   }
   if (IsPlain(call.output_layout, call.output)) {
     return CopyTensor(*result, *output);
@@ -197,18 +197,18 @@ bool RowsAreOrdinary(const float* data, const std::array<int64_t, 3>& rows) {
 absl::Status Program::CheckTensors(absl::Span<const NDArray> inputs,
                                    absl::Span<const NDArray> outputs) const {
   if (inputs.size() != num_inputs_ || outputs.size() != 1) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: is given {} inputs and {} outputs, expected {} and 1",
-        call_.op.def().name, inputs.size(), outputs.size(), num_inputs_));
+        call_.op.def().name, inputs.size(), outputs.size(), num_inputs_);
   }
   const auto check = [&](std::optional<size_t> input, const NDArray& given,
                          size_t expected) -> absl::Status {
     const size_t bytes = given.defined() ? given.bytes() : 0;
     if (given.defined() && bytes == expected) return absl::OkStatus();
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: {} has {} bytes, expected {}", call_.op.def().name,
         input.has_value() ? fmt::format("input {}", *input) : "the output",
-        bytes, expected));
+        bytes, expected);
   };
   for (const Tensor& tensor : tensors_) {
     NODEWISE_RETURN_IF_ERROR(

@@ -16,7 +16,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -205,9 +205,8 @@ absl::Status Refused(std::string_view condition) {
   const size_t open = condition.find('(');
   if (open != std::string_view::npos) {
     const size_t comma = condition.find(',');
-    return absl::UnimplementedError(
-        fmt::format("attribute {}: is not known for such an input",
-                    condition.substr(open + 1, comma - open - 1)));
+    return Unimplemented("attribute {}: is not known for such an input",
+                         condition.substr(open + 1, comma - open - 1));
   }
   const bool is_attribute = condition.find('$') != std::string_view::npos;
   return absl::UnimplementedError(
@@ -226,10 +225,10 @@ absl::Status SetPermutation(const BodyStatement& statement,
   const std::string& like = statement.inputs.back();
   const TensorType& type = InfoOf(like, call).type;
   if (!type.has_rank()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "input {}: has no known rank, expected one, since its sides are "
         "exchanged",
-        like));
+        like);
   }
   std::vector<int64_t> order;
   for (int i = 0; i < type.rank(); ++i) order.push_back(i);
@@ -270,8 +269,7 @@ absl::Status SetCast(const BodyStatement& statement, const ContribCall& call,
   const std::string& like = statement.inputs[1];
   const auto number = OnnxNumberOf(InfoOf(like, call).type.dtype);
   if (!number.has_value()) {
-    return absl::InvalidArgumentError(
-        fmt::format("input {}: has no known type, expected one", like));
+    return InvalidArgument("input {}: has no known type, expected one", like);
   }
   node->set_op_type("Cast");
   node->mutable_input()->RemoveLast();
@@ -381,8 +379,7 @@ absl::Status FunctionWriter::Begin() {
     const bool is_given = call_.inputs[i].is_given;
     current_[name] = is_given ? name : "";
     if (is_given || param.kind == Param::Kind::kOptional) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("input {}: is not given, expected a tensor", name));
+    return InvalidArgument("input {}: is not given, expected a tensor", name);
   }
   for (const Param& param : known.outputs) {
     function_->add_output(std::string(param.name));
@@ -402,13 +399,12 @@ absl::Status FunctionWriter::SetAttribute(const FunctionAttribute& attribute) {
   *function_->add_attribute_proto() = value;
   if (const auto* const given = call_.attribute(attribute.name)) {
     if (TypeOf(*given) != TypeOf(value)) {
-      return absl::InvalidArgumentError(
-          fmt::format("attribute {}: is of the wrong type", attribute.name));
+      return InvalidArgument("attribute {}: is of the wrong type",
+                             attribute.name);
     }
     value = *given;
   } else if (attribute.is_required) {
-    return absl::InvalidArgumentError(
-        fmt::format("attribute {}: is not given", attribute.name));
+    return InvalidArgument("attribute {}: is not given", attribute.name);
   }
   attributes_.emplace(attribute.name, std::move(value));
   return absl::OkStatus();
@@ -639,9 +635,8 @@ absl::Status FunctionWriter::AddRepeated(const BodyStatement& statement) {
   const auto count =
       static_cast<size_t>(NumberOf(text.substr(dots + kEach.size())));
   if (inputs.empty() || inputs.size() % count != 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("inputs {}: are {}, expected a multiple of {}",
-                    text.substr(0, dots), inputs.size(), count));
+    return InvalidArgument("inputs {}: are {}, expected a multiple of {}",
+                           text.substr(0, dots), inputs.size(), count);
   }
   for (size_t i = 0; i < inputs.size(); i += count) {
     proto::Node& made = *function_->add_node();
@@ -695,8 +690,8 @@ absl::Status FunctionWriter::CheckWords(
                      [&](const auto& given) { return given.second == value; });
         });
     if (is_known) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "attribute {}: is {}, which is not known", name, Shortened(word)));
+    return InvalidArgument("attribute {}: is {}, which is not known", name,
+                           Shortened(word));
   }
   return absl::OkStatus();
 }
@@ -710,8 +705,7 @@ absl::Status FunctionWriter::CheckOutputs() const {
           return IsIn(statement.outputs, name);
         });
     if (is_made || !call_.wanted[i]) continue;
-    return absl::UnimplementedError(
-        fmt::format("output {}: is read, which is not supported", name));
+    return Unimplemented("output {}: is read, which is not supported", name);
   }
   return absl::OkStatus();
 }
@@ -725,8 +719,8 @@ absl::Status FunctionWriter::KeepStatements() {
     if (!Holds(condition, call_, attributes_)) continue;
     if (statement.op == "Refuse") {
       if (statement.inputs.empty()) return Refused(condition);
-      return absl::UnimplementedError(fmt::format(
-          "is not supported with {}", fmt::join(statement.inputs, ", ")));
+      return Unimplemented("is not supported with {}",
+                           fmt::join(statement.inputs, ", "));
     }
     statements_.push_back(std::move(statement));
   }

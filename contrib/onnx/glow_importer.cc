@@ -10,7 +10,7 @@
 #include "contrib/onnx/function_body.h"
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -144,9 +144,9 @@ absl::Status CheckOffset(const std::string& which, const GlowType& type) {
         (type.offset >= range.least && type.offset <= range.most)) {
       continue;
     }
-    return absl::InvalidArgumentError(
-        fmt::format("attribute {}_qOffset: is {}, expected {} to {} for {}",
-                    which, type.offset, range.least, range.most, type.kind));
+    return InvalidArgument(
+        "attribute {}_qOffset: is {}, expected {} to {} for {}", which,
+        type.offset, range.least, range.most, type.kind);
   }
   return absl::OkStatus();
 }
@@ -216,8 +216,7 @@ absl::Status GlowNode::NoteInputs() {
     NODEWISE_RETURN_IF_ERROR(NoteType(fmt::format("i{}", i), *type));
     if (!type->is_fused()) continue;
     if (i > 0 || !takes_rows) {
-      return absl::UnimplementedError(
-          fmt::format("is not supported with rows of {}", type->kind));
+      return Unimplemented("is not supported with rows of {}", type->kind);
     }
     const bool is_rounded = options_.half_scales && type->kind == "ui8fused";
     Note("i0_kind", is_rounded ? "ui8fusedrounded" : type->kind);
@@ -237,9 +236,9 @@ absl::Status GlowNode::NoteOutputs() {
     NODEWISE_RETURN_IF_ERROR(NoteType(which, *type));
     const KindRow* const kind = FindKind(type->kind);
     if (kind == nullptr || type->is_fused()) {
-      return absl::UnimplementedError(
-          fmt::format("attribute {}_elemKind: is {}, which is not supported",
-                      which, Shortened(type->kind)));
+      return Unimplemented(
+          "attribute {}_elemKind: is {}, which is not supported", which,
+          Shortened(type->kind));
     }
     Note(which + "_type", kind->onnx);
     if (i == 0) in_steps_ = type->kind == "i8";

@@ -18,7 +18,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/op/op_def.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -80,7 +80,7 @@ absl::StatusOr<NDArray> TensorOf(const AttrValue& value,
   if (const auto* const number = std::get_if<float>(&value)) {
     return NumberLike(*number, like);
   }
-  return absl::InvalidArgumentError("is not a number, expected one or several");
+  return InvalidArgument("is not a number, expected one or several");
 }
 
 // The operation and those that its inputs were folded from, each once, if it
@@ -153,7 +153,7 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
 // A Constant node becomes a constant of the network, not an operation.
 void GraphImporter::ImportConstant(NodeParts& parts) {
   if (!ReadAttributes(parts)) return BreakOutputs(parts);
-  absl::StatusOr<NDArray> tensor = absl::InvalidArgumentError(
+  absl::StatusOr<NDArray> tensor = InvalidArgument(
       "has no value, expected one of value, value_float, value_floats, "
       "value_int and value_ints");
   if (parts.attrs.size() == 1 && parts.node.output_size() == 1) {

@@ -17,7 +17,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/opaque.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {
@@ -70,10 +70,9 @@ absl::StatusOr<AttrValue> AttributeOf(const NDArray& tensor,
     const int64_t* const data = tensor.As<int64_t>();
     return AttrValue(std::vector<int64_t>(data, data + count));
   }
-  return absl::InvalidArgumentError(
-      fmt::format("is {}, expected numbers, since it is an attribute "
-                  "before opset {}",
-                  TypeToString(tensor.shape(), dtype), moved.until));
+  return InvalidArgument(
+      "is {}, expected numbers, since it is an attribute before opset {}",
+      TypeToString(tensor.shape(), dtype), moved.until);
 }
 
 // Writes one network as a graph: the model's, or a body of control flow. Values
@@ -237,9 +236,8 @@ absl::Status GraphExporter::AddNode(const Operation& operation,
   const OperatorDef& def = operation.def();
   const int opset = network_.opset(def.domain);
   if (def.since > opset) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is of opset {}, and the network of {}",
-                    PlaceOfOperation(operation), def.since, opset));
+    return InvalidArgument("{}: is of opset {}, and the network of {}",
+                           PlaceOfOperation(operation), def.since, opset);
   }
   to->set_name(operation.name);
   to->set_op_type(std::string(def.name));
@@ -286,21 +284,20 @@ absl::Status GraphExporter::NeedOpset(const std::string& domain,
   const int has = network_.opset(domain);
   if (version < 1 || version > INT_MAX ||
       (has != 0 && has != KnownOpset(domain, static_cast<int>(version)))) {
-    return absl::InvalidArgumentError(
-        fmt::format("is of version {} of domain \"{}\", and the network of {}, "
-                    "expected the "
-                    "same, since it is not known",
-                    version, Shortened(domain), has));
+    return InvalidArgument(
+        "is of version {} of domain \"{}\", and the network of {}, expected "
+        "the same, since it is not known",
+        version, Shortened(domain), has);
   }
   GraphExporter* outermost = this;
   while (outermost->outer_ != nullptr) outermost = outermost->outer_;
   const auto [entry, is_new] =
       outermost->opaque_opsets_.emplace(domain, static_cast<int>(version));
   if (is_new || entry->second == version) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("is of version {} of domain \"{}\", and another operation of "
-                  "{}, expected the same",
-                  version, Shortened(domain), entry->second));
+  return InvalidArgument(
+      "is of version {} of domain \"{}\", and another operation of {}, "
+      "expected the same",
+      version, Shortened(domain), entry->second);
 }
 
 // Attributes that equal their defaults are left out: an older opset may not
@@ -374,10 +371,10 @@ absl::Status GraphExporter::AddMoved(const Operation& operation,
         fmt::format("{}: input {} ({})", PlaceOfOperation(operation),
                     moved.input, value.name);
     if (value.kind != NetworkValue::Kind::kConstant) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{} is calculated, expected a constant, since it is the attribute {} "
           "before opset {}",
-          where, moved.attribute, moved.until));
+          where, moved.attribute, moved.until);
     }
     const auto attr = AttributeOf(value.data, moved);
     if (!attr.ok()) return At(where, attr.status());
@@ -451,9 +448,8 @@ absl::Status WriteTensors(const fs::path& folder, const char* what,
                           absl::Span<const ValueId> values,
                           absl::Span<const NDArray> tensors) {
   if (values.size() != tensors.size()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: has {} {}s, expected {}", folder.string(),
-                    tensors.size(), what, values.size()));
+    return InvalidArgument("{}: has {} {}s, expected {}", folder.string(),
+                           tensors.size(), what, values.size());
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const fs::path path = folder / fmt::format("{}_{}.pb", what, i);
@@ -483,10 +479,10 @@ absl::StatusOr<std::string> ExportOnnx(const Network& network) {
   // What protobuf cannot read back must not be written.
   const size_t bytes = model.ByteSizeLong();
   if (bytes > INT_MAX) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "network {}: takes {} bytes as a model, expected less than 2 GiB "
         "(extract a part of it)",
-        network.name(), bytes));
+        network.name(), bytes);
   }
   return model.SerializeAsString();
 }
@@ -498,8 +494,8 @@ absl::Status WriteOnnxCase(const std::string& folder, const Network& network,
   std::error_code error;
   fs::create_directories(data, error);
   if (error) {
-    return absl::PermissionDeniedError(
-        fmt::format("{}: cannot be made: {}", data.string(), error.message()));
+    return PermissionDenied("{}: cannot be made: {}", data.string(),
+                            error.message());
   }
   NODEWISE_ASSIGN_OR_RETURN(const std::string model, ExportOnnx(network));
   NODEWISE_ASSIGN_OR_RETURN(

@@ -14,7 +14,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -11,11 +11,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "fmt/format.h"
 #include "nodewise/ir/origin.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_proto.h"
 
 namespace nodewise {
@@ -48,8 +47,7 @@ absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
     // Some exporters write this for a side that they do not know.
     if (dim.dim_value() == -1) return Dim();
     if (dim.dim_value() >= 0) return Dim(dim.dim_value());
-    return absl::DataLossError(
-        fmt::format("has a side of {}, expected 0 or more", dim.dim_value()));
+    return DataLoss("has a side of {}, expected 0 or more", dim.dim_value());
   }
   if (dims == nullptr || !dim.has_dim_param() || !IsName(dim.dim_param())) {
     return Dim();
@@ -98,9 +96,8 @@ absl::StatusOr<uint64_t> ReadNumber(const proto::StringPair& entry) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc() && stop == end && !text.empty()) return number;
-  return absl::DataLossError(
-      fmt::format("external data: {} is \"{}\", expected a number of bytes",
-                  entry.key(), Shortened(text)));
+  return DataLoss("external data: {} is \"{}\", expected a number of bytes",
+                  entry.key(), Shortened(text));
 }
 
 absl::StatusOr<Place> PlaceOf(const proto::Tensor& tensor) {
@@ -118,10 +115,10 @@ absl::StatusOr<Place> PlaceOf(const proto::Tensor& tensor) {
 }
 
 absl::Status BadLocation(std::string_view location, const char* why) {
-  return absl::DataLossError(fmt::format(
+  return DataLoss(
       "external data: location \"{}\" {}, expected a file below the model's "
       "folder",
-      Shortened(location), why));
+      Shortened(location), why);
 }
 
 // Judges the text alone, so that nothing outside is even looked at.
@@ -154,10 +151,10 @@ absl::StatusOr<absl::Span<const uint8_t>> Cut(absl::Span<const uint8_t> bytes,
     return bytes.subspan(place.offset,
                          place.length.value_or(bytes.size() - place.offset));
   }
-  return absl::DataLossError(fmt::format(
-      "external data: bytes {} and on, {} of them, expected them within the "
-      "{} of {}",
-      place.offset, place.length.value_or(0), bytes.size(), place.location));
+  return DataLoss(
+      "external data: bytes {} and on, {} of them, expected them within the {} "
+      "of {}",
+      place.offset, place.length.value_or(0), bytes.size(), place.location);
 }
 
 // In the order of AttributeType.
@@ -204,8 +201,8 @@ void Set(const std::vector<std::string>& values, proto::Attribute* to) {
 
 absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims) {
   if (const char* const kind = RefusedKind(type)) {
-    return absl::UnimplementedError(
-        fmt::format("is {}, which is not supported, expected a tensor", kind));
+    return Unimplemented("is {}, which is not supported, expected a tensor",
+                         kind);
   }
   TensorType result;
   if (!type.has_tensor_type()) return result;
@@ -270,8 +267,8 @@ TensorFields FieldsOf(const proto::Tensor& tensor) {
 absl::Status WriteTensor(const NDArray& tensor, proto::Tensor* to) {
   const auto number = OnnxNumberOf(tensor.dtype());
   if (!number.has_value()) {
-    return absl::UnimplementedError(fmt::format(
-        "is {}, expected a type that ONNX has", ToString(tensor.dtype())));
+    return Unimplemented("is {}, expected a type that ONNX has",
+                         ToString(tensor.dtype()));
   }
   // raw_data has the elements one behind the other.
   NDArray host = tensor;
@@ -289,18 +286,18 @@ absl::StatusOr<std::shared_ptr<proto::Model>> ParseModel(
     absl::Span<const uint8_t> bytes, const std::string& where) {
   // protobuf counts bytes in an int.
   if (bytes.size() > INT_MAX) {
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "{}: has {} bytes, expected less than 2 GiB (weights may lie in files "
         "beside it)",
-        where, bytes.size()));
+        where, bytes.size());
   }
   auto model = std::make_shared<proto::Model>();
   if (model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return model;
   }
-  return absl::DataLossError(fmt::format(
+  return DataLoss(
       "{}: is not an ONNX model, or a damaged one (protobuf cannot read it)",
-      where));
+      where);
 }
 
 std::optional<std::string> ExternalLocation(const proto::Tensor& tensor) {
@@ -312,14 +309,13 @@ std::optional<std::string> ExternalLocation(const proto::Tensor& tensor) {
 
 absl::StatusOr<NDArray> TensorReader::Read(const proto::Tensor& tensor) {
   if (tensor.has_segment()) {
-    return absl::UnimplementedError(
-        "is a segment of a tensor, expected all of it");
+    return Unimplemented("is a segment of a tensor, expected all of it");
   }
   if (tensor.data_location() == kExternalData) return ReadExternal(tensor);
   if (tensor.data_location() != 0) {
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "data_location is {}, expected 0 (in the model) or 1 (in a file)",
-        tensor.data_location()));
+        tensor.data_location());
   }
   return MakeTensor(FieldsOf(tensor), owner_);
 }
@@ -332,7 +328,7 @@ absl::StatusOr<NDArray> TensorReader::ReadExternal(
   NODEWISE_ASSIGN_OR_RETURN(const auto file, Open(place.location));
   TensorFields fields = FieldsOf(tensor);
   if (fields.has_raw) {
-    return absl::DataLossError(
+    return DataLoss(
         "has both raw_data and external data, expected its data once");
   }
   fields.has_raw = true;
@@ -344,10 +340,10 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> TensorReader::Open(
     const std::string& location) {
   NODEWISE_RETURN_IF_ERROR(CheckLocation(location));
   if (folder_.empty()) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "external data: is in {}, expected all data in the model, which is "
         "read from memory",
-        Shortened(location)));
+        Shortened(location));
   }
   const auto open = files_.find(location);
   if (open != files_.end()) return open->second;
@@ -358,9 +354,8 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> TensorReader::Open(
   const fs::path path =
       error ? fs::path() : fs::canonical(folder / location, error);
   if (error) {
-    return absl::NotFoundError(
-        fmt::format("external data: {}: {}, expected the file beside the model",
-                    Shortened(location), error.message()));
+    return NotFound("external data: {}: {}, expected the file beside the model",
+                    Shortened(location), error.message());
   }
   if (!IsBelow(folder, path)) {
     return BadLocation(location, "is a link that leads out");
@@ -411,10 +406,10 @@ absl::StatusOr<AttrValue> ReadAttribute(const proto::Attribute& attribute,
       return AttrValue(std::move(tensor));
     }
     default:
-      return absl::UnimplementedError(fmt::format(
+      return Unimplemented(
           "is {}, expected a number, a text, a list of these, a tensor or a "
           "graph",
-          NameOfType(type)));
+          NameOfType(type));
   }
 }
 

@@ -13,7 +13,7 @@
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
 #include "nodewise/onnx/onnx_model.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -87,7 +87,7 @@ absl::Status BringIn(TensorReader* tensors, proto::Attribute* attribute) {
       return absl::OkStatus();
     case AttributeType::kTensors:
     case AttributeType::kGraphs:
-      return absl::UnimplementedError(
+      return Unimplemented(
           "is a list of tensors or graphs, expected single ones");
     default:
       return absl::OkStatus();
@@ -160,10 +160,10 @@ absl::Status Rename(const std::vector<std::string>& from,
   std::map<std::string, std::string> renamed;
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i] != to[i] && own.contains(to[i])) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}, which its body reads, has the name of a value in "
-                      "it, expected another name",
-                      Shortened(to[i])));
+      return InvalidArgument(
+          "{}, which its body reads, has the name of a value in it, expected "
+          "another name",
+          Shortened(to[i]));
     }
     renamed.emplace(from[i], to[i]);
   }
@@ -223,10 +223,10 @@ absl::StatusOr<proto::Node> NodeOf(const ops::Opaque& opaque,
       DomainOf(node.domain()) != opaque.domain ||
       opaque.captures.size() > names.inputs.size() ||
       CapturesOf(node) != opaque.captures) {
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "attribute node: holds no node of {}, expected what an import has put "
         "there",
-        Shortened(NameOf(opaque))));
+        Shortened(NameOf(opaque)));
   }
   const size_t own = names.inputs.size() - opaque.captures.size();
   NODEWISE_RETURN_IF_ERROR(Rename(
@@ -315,7 +315,7 @@ absl::StatusOr<ops::Opaque> GraphImporter::MakeOpaque(const NodeParts& parts) {
         {DomainOf(inner.domain()), inner.op_type(), inner.overload()});
   });
   if (calls_function) {
-    return absl::UnimplementedError(
+    return Unimplemented(
         "calls a function of the model in one of its bodies, expected "
         "operators there");
   }
@@ -333,7 +333,7 @@ absl::StatusOr<ops::Opaque> GraphImporter::MakeOpaque(const NodeParts& parts) {
   opaque.node = kept.SerializeAsString();
   if (scope.calls.empty()) return opaque;
   if (opaque.node.size() > state_.opaque_bytes_left) {
-    return absl::ResourceExhaustedError(
+    return ResourceExhausted(
         "is in a function that is called too often, expected less than 1 GiB "
         "of such nodes");
   }

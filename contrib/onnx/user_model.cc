@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "contrib/onnx/onnx_messages.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -7,9 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -33,14 +32,12 @@ absl::Status CheckGiven(const OperatorDef& def,
     const Param& param = def.inputs[i];
     if (param.kind != Param::Kind::kRequired) continue;
     if (i < inputs.size() && inputs[i].defined()) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}: input {} ({}) is not given, expected a tensor",
-                    def.name, i, param.name));
+    return InvalidArgument("{}: input {} ({}) is not given, expected a tensor",
+                           def.name, i, param.name);
   }
   if (outputs <= def.max_outputs()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: {} outputs are wanted, expected {} at most", def.name,
-                  outputs, def.max_outputs()));
+  return InvalidArgument("{}: {} outputs are wanted, expected {} at most",
+                         def.name, outputs, def.max_outputs());
 }
 
 // A mistake in an operator's evaluation shows here, and not as a fault of the
@@ -51,15 +48,14 @@ absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
     if (!args.wants(i)) continue;
     const NDArray& made = args.outputs()[i];
     if (!made.defined()) {
-      return absl::InternalError(
-          fmt::format("{} made no output {}", attrs.def().name, i));
+      return Internal("{} made no output {}", attrs.def().name, i);
     }
     if (IsOfType(made, args.inferred(i))) continue;
     const TensorType type = TensorType::Of(*made);
     if (AreCompatible(type, args.inferred(i))) continue;
-    return absl::InternalError(fmt::format(
-        "{} made output {} of type {}, expected {} as inferred",
-        attrs.def().name, i, ToString(type), ToString(args.inferred(i))));
+    return Internal("{} made output {} of type {}, expected {} as inferred",
+                    attrs.def().name, i, ToString(type),
+                    ToString(args.inferred(i)));
   }
   return absl::OkStatus();
 }
@@ -113,9 +109,8 @@ absl::StatusOr<std::vector<int64_t>> EvalArgs::Ints(size_t i) const {
   };
   if (tensor.dtype() == kInt64) return read(tensor.As<int64_t>());
   if (tensor.dtype() == kInt32) return read(tensor.As<int32_t>());
-  return absl::InvalidArgumentError(
-      fmt::format("input {}: is of type {}, expected int32 or int64", i,
-                  ToString(tensor.dtype())));
+  return InvalidArgument("input {}: is of type {}, expected int32 or int64", i,
+                         ToString(tensor.dtype()));
 }
 
 absl::StatusOr<NDArray> EvalArgs::MakeOutput(size_t i,
@@ -146,8 +141,8 @@ bool EvalArgs::is_inferred(size_t i) const {
 
 absl::StatusOr<NDArray> EvalArgs::MakeOutput(size_t i) {
   if (!is_inferred(i)) {
-    return absl::InvalidArgumentError(
-        fmt::format("output {}: the type cannot be told from the inputs", i));
+    return InvalidArgument("output {}: the type cannot be told from the inputs",
+                           i);
   }
   const TensorType& type = *inferred_[i];
   return MakeOutput(i, *type.sizes(), type.dtype);
@@ -178,9 +173,8 @@ absl::StatusOr<Evaluated> Evaluate(const OpAttrs& attrs, Tensors inputs,
       const OutputInfos expected,
       def.infer(attrs.get(), Inputs(infos), wanted.size()));
   if (expected.size() < wanted.size()) {
-    return absl::InternalError(
-        fmt::format("{} tells of {} outputs, expected {}", def.name,
-                    expected.size(), wanted.size()));
+    return Internal("{} tells of {} outputs, expected {}", def.name,
+                    expected.size(), wanted.size());
   }
   std::vector<const TensorType*> types;
   for (const OutputInfo& info : expected) types.push_back(&info.type);

@@ -15,7 +15,7 @@
 #include "nodewise/op/op_row.h"
 #include "nodewise/random/random.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -102,7 +102,7 @@ std::string UnknownAttr(const OperatorDef& def, std::string_view name) {
 absl::Status SetField(const AttrField& field, AttrValue value, void* op) {
   if (NDArray* const tensor = std::get_if<NDArray>(&value)) {
     if (!tensor->defined()) {
-      return absl::InvalidArgumentError("is a tensor without data");
+      return InvalidArgument("is a tensor without data");
     }
     NODEWISE_ASSIGN_OR_RETURN(*tensor, tensor->CopyToHost());
     tensor->MakeReadOnly();
@@ -175,10 +175,10 @@ namespace op_row {
 // tensors may be large.
 absl::Status WrongKind(std::string_view expected, const AttrValue& found) {
   const int64_t* const number = std::get_if<int64_t>(&found);
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "is {}, expected {}",
       number != nullptr ? std::to_string(*number) : kKinds[found.index()],
-      expected));
+      expected);
 }
 
 absl::Status WrongKind(size_t expected, const AttrValue& found) {
@@ -187,9 +187,8 @@ absl::Status WrongKind(size_t expected, const AttrValue& found) {
 
 absl::Status UnknownWord(std::string_view found,
                          absl::Span<const std::string_view> allowed) {
-  return absl::InvalidArgumentError(
-      fmt::format("is \"{}\", expected one of \"{}\"", Shortened(found),
-                  fmt::join(allowed, "\", \"")));
+  return InvalidArgument("is \"{}\", expected one of \"{}\"", Shortened(found),
+                         fmt::join(allowed, "\", \""));
 }
 
 std::optional<AttrValue> Transport<DLDataType>::Get(DLDataType member) {
@@ -308,8 +307,8 @@ size_t OperatorDef::max_outputs() const { return MostOf(outputs); }
 absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
                                   absl::Span<const NamedAttr> attrs) {
   if (def.make == nullptr) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: its row was not made by Row(), expected one that was", def.name));
+    return InvalidArgument(
+        "{}: its row was not made by Row(), expected one that was", def.name);
   }
   std::shared_ptr<void> op = def.make();
   std::vector<bool> is_set(def.fields.size(), false);
@@ -327,8 +326,7 @@ absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
     add(fmt::format("attribute {}: is missing", def.fields[i].name));
   }
   if (problems.empty()) return OpAttrs(&def, std::move(op));
-  return absl::InvalidArgumentError(
-      fmt::format("{}: {}", def.name, absl::StrJoin(problems, "; ")));
+  return InvalidArgument("{}: {}", def.name, absl::StrJoin(problems, "; "));
 }
 
 // An empty list says as little as a missing one, and operators that need
@@ -336,8 +334,8 @@ absl::StatusOr<OpAttrs> MakeAttrs(const OperatorDef& def,
 absl::Status CheckRequired(const OpAttrs& attrs) {
   for (const AttrField& field : attrs.def().fields) {
     if (!field.is_required || !IsEmpty(field.get(attrs.get()))) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "attribute {}: is missing, {} needs it", field.name, attrs.def().name));
+    return InvalidArgument("attribute {}: is missing, {} needs it", field.name,
+                           attrs.def().name);
   }
   return absl::OkStatus();
 }

@@ -9,7 +9,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -68,12 +68,11 @@ absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
 }  // namespace
 
 absl::Status InputError(size_t i, const std::string& message) {
-  return absl::InvalidArgumentError(fmt::format("input {}: {}", i, message));
+  return InvalidArgument("input {}: {}", i, message);
 }
 
 absl::Status AttributeError(const char* attribute, const std::string& message) {
-  return absl::InvalidArgumentError(
-      fmt::format("attribute {}: {}", attribute, message));
+  return InvalidArgument("attribute {}: {}", attribute, message);
 }
 
 absl::Status RequireFloat(const Inputs& in, size_t i) {
@@ -155,9 +154,8 @@ absl::StatusOr<int> Axis(int64_t axis, int rank) {
   if (axis >= -rank && axis < rank) {
     return static_cast<int>(axis < 0 ? axis + rank : axis);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("axis {}, expected one of {} to {} (the rank is {})", axis,
-                  -rank, rank - 1, rank));
+  return InvalidArgument("axis {}, expected one of {} to {} (the rank is {})",
+                         axis, -rank, rank - 1, rank);
 }
 
 // Lists of axes are short, so that looking for one twice needs no set.
@@ -167,8 +165,7 @@ absl::StatusOr<std::vector<int>> Axes(absl::Span<const int64_t> axes,
   for (const int64_t axis : axes) {
     NODEWISE_ASSIGN_OR_RETURN(const int from_front, Axis(axis, rank));
     if (std::ranges::find(all, from_front) != all.end()) {
-      return absl::InvalidArgumentError(
-          fmt::format("axis {} comes twice", from_front));
+      return InvalidArgument("axis {} comes twice", from_front);
     }
     all.push_back(from_front);
   }
@@ -294,10 +291,10 @@ absl::StatusOr<int64_t> WindowCount(const Window& window, int side,
   const int64_t reach = (window.kernel[s] - 1) * window.dilations[s] + 1;
   const int64_t room = size + window.pads[s] + window.pads[end] - reach;
   if (room < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("spatial side {} of {} with its padding is shorter than "
-                    "the window of {}",
-                    side, size, reach));
+    return InvalidArgument(
+        "spatial side {} of {} with its padding is shorter than the window of "
+        "{}",
+        side, size, reach);
   }
   const int64_t stride = window.strides[s];
   int64_t count = room / stride + 1;

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "absl/container/inlined_vector.h"
-#include "fmt/format.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
@@ -154,8 +154,8 @@ double UnitRoundoff(DLDataType dtype) {
 }
 
 absl::Status RefuseType(DLDataType dtype, const char* expected) {
-  return absl::InvalidArgumentError(
-      fmt::format("is of type {}, expected {}", ToString(dtype), expected));
+  return InvalidArgument("is of type {}, expected {}", ToString(dtype),
+                         expected);
 }
 
 int64_t Product(absl::Span<const int64_t> sizes) {
@@ -262,8 +262,8 @@ absl::StatusOr<Broadcast> MakeBroadcast(
       int64_t& side = plan.shape[rank - shape.size() + i];
       if (side == 1) side = shape[i];
       if (shape[i] == side || shape[i] == 1) continue;
-      return absl::InvalidArgumentError(fmt::format(
-          "shapes do not fit: a side of {} against one of {}", shape[i], side));
+      return InvalidArgument(
+          "shapes do not fit: a side of {} against one of {}", shape[i], side);
     }
   }
   Broadcast::Sides strides(shapes.size());

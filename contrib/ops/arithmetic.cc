@@ -9,6 +9,7 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -358,7 +359,7 @@ struct Clip : ops::Clip, KeepsType {
 absl::Status CheckAll(const Inputs& in,
                       absl::Status (*require)(const Inputs&, size_t)) {
   if (in.size() == 0) {
-    return absl::InvalidArgumentError("has no input, expected at least one");
+    return InvalidArgument("has no input, expected at least one");
   }
   for (size_t i = 0; i < in.size(); ++i) {
     if (!in.has(i)) return InputError(i, "is left out, expected a tensor");

@@ -10,9 +10,8 @@
 #include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -340,7 +339,7 @@ absl::StatusOr<std::optional<AttentionSides>> AttentionSidesOf(
   if (is_flat &&
       ((*q)[2] % op.q_num_heads != 0 || (*k)[2] % op.kv_num_heads != 0 ||
        (*v)[2] % op.kv_num_heads != 0)) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "the last sides of Q, K and V are not multiples of the heads");
   }
   // Flat or not: batch, heads, places, elements of a head.
@@ -358,11 +357,11 @@ absl::StatusOr<std::optional<AttentionSides>> AttentionSidesOf(
       values[1] != sides.kv_heads || values[2] != sides.keys ||
       keys[3] != sides.head_size || sides.kv_heads < 1 ||
       sides.heads % sides.kv_heads != 0) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "Q of {}, K of {} and V of {} do not fit, expected the same batch, "
         "keys, head size, and Q's heads a multiple of K's",
         ToString(*in.type(0).shape), ToString(*in.type(1).shape),
-        ToString(*in.type(2).shape)));
+        ToString(*in.type(2).shape));
   }
   if (!in.has(kPastKey)) return sides;
   const auto past = in.type(kPastKey).sizes();
@@ -394,7 +393,7 @@ absl::Status CheckInputs(const ops::Attention23& op, const Inputs& in) {
                           op.qk_matmul_output_mode);
   }
   if (in.has(kPastKey) != in.has(kPastValue)) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "one of past_key and past_value is given, expected both or none");
   }
   if (!in.type(0).has_rank()) return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -43,8 +44,7 @@ struct Constant : ops::Constant {
                       value_floats.has_value() + value_int.has_value() +
                       value_ints.has_value();
     if (given == 1) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("has {} values, expected exactly one", given));
+    return InvalidArgument("has {} values, expected exactly one", given);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs&) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, Tensor());
@@ -66,7 +66,7 @@ struct Constant : ops::Constant {
     if (value_floats.has_value()) return ListOf<float>(*value_floats);
     if (value_int.has_value()) return TensorOf<int64_t>({&*value_int, 1}, {});
     if (value_ints.has_value()) return ListOf<int64_t>(*value_ints);
-    return absl::InvalidArgumentError("has no value");
+    return InvalidArgument("has no value");
   }
 };
 
@@ -149,7 +149,7 @@ struct Range : ops::Range {
       return OneOutput(dtype, Shape{count});
     }
     if (start->size() != 1 || limit->size() != 1 || delta->size() != 1) {
-      return absl::InvalidArgumentError("start, limit, delta: are not scalars");
+      return InvalidArgument("start, limit, delta: are not scalars");
     }
     NODEWISE_ASSIGN_OR_RETURN(const int64_t count,
                               CountInts((*start)[0], (*limit)[0], (*delta)[0]));
@@ -186,16 +186,15 @@ struct Range : ops::Range {
     const double count = std::ceil((limit - start) / delta);
     constexpr double kMost = 0x1p62;
     if (delta == 0 || !(count < kMost)) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{:g} to {:g} in steps of {:g} has no end", start, limit, delta));
+      return InvalidArgument("{:g} to {:g} in steps of {:g} has no end", start,
+                             limit, delta);
     }
     return count > 0 ? static_cast<int64_t>(count) : 0;
   }
   static absl::StatusOr<int64_t> CountInts(int64_t start, int64_t limit,
                                            int64_t delta) {
     if (delta == 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} to {} in steps of 0 has no end", start, limit));
+      return InvalidArgument("{} to {} in steps of 0 has no end", start, limit);
     }
     // The way between two integers of 64 bits, and the sum with a step, need
     // more bits. The quotient is rounded up.
@@ -204,7 +203,7 @@ struct Range : ops::Range {
     if (way == 0 || (way < 0) != (step < 0)) return 0;
     const __int128 count = (way + step + (step < 0 ? 1 : -1)) / step;
     if (count > INT64_MAX) {
-      return absl::InvalidArgumentError("has more elements than can be");
+      return InvalidArgument("has more elements than can be");
     }
     return static_cast<int64_t>(count);
   }

@@ -9,6 +9,7 @@
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
 #include "nodewise/ir/network.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -40,8 +41,7 @@ absl::Status RequireBodyType(const Inputs& in, size_t slot,
 
 absl::Status RequireCount(const Inputs& in, size_t count) {
   if (in.size() == count) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("has {} inputs, expected {}", in.size(), count));
+  return InvalidArgument("has {} inputs, expected {}", in.size(), count);
 }
 
 const TensorType& OutputTypeOf(const Subgraph& body, size_t i) {
@@ -54,8 +54,8 @@ size_t OutputsOf(const Subgraph& body) { return body.body->outputs().size(); }
 // makes.
 absl::Status RequireMade(size_t outputs, size_t made) {
   if (outputs <= made) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("has {} outputs, but its body makes {}", outputs, made));
+  return InvalidArgument("has {} outputs, but its body makes {}", outputs,
+                         made);
 }
 
 // Runs a body whose captures are the operation's inputs from `first` on. Errors
@@ -66,8 +66,7 @@ absl::StatusOr<std::vector<NDArray>> RunBody(EvalArgs& args,
                                              size_t first) {
   // Kernels that stand alone are given nothing that runs bodies.
   if (!args.run_body()) {
-    return absl::FailedPreconditionError(
-        "has a body, which only an interpreter runs");
+    return FailedPrecondition("has a body, which only an interpreter runs");
   }
   for (size_t i = 0; i < body.captures; ++i) {
     inputs.push_back(args.in(first + i));
@@ -75,8 +74,8 @@ absl::StatusOr<std::vector<NDArray>> RunBody(EvalArgs& args,
   auto outputs = args.run_body()(body, std::move(inputs));
   if (!outputs.ok()) return At("body", outputs.status());
   if (outputs->size() == OutputsOf(body)) return outputs;
-  return absl::InternalError(fmt::format("body: made {} outputs of {}",
-                                         outputs->size(), OutputsOf(body)));
+  return Internal("body: made {} outputs of {}", outputs->size(),
+                  OutputsOf(body));
 }
 
 // Returns the type with one more side.
@@ -194,9 +193,8 @@ struct If : ops::If {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs&, size_t count) const {
     if (OutputsOf(then_branch) < count || OutputsOf(else_branch) < count) {
-      return absl::InvalidArgumentError(
-          fmt::format("has {} outputs, but its bodies {} and {}", count,
-                      OutputsOf(then_branch), OutputsOf(else_branch)));
+      return InvalidArgument("has {} outputs, but its bodies {} and {}", count,
+                             OutputsOf(then_branch), OutputsOf(else_branch));
     }
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
@@ -238,8 +236,8 @@ struct Loop : ops::Loop {
                                  RequireRank(in, 0, 0, 1), RequireBool(in, 1),
                                  RequireRank(in, 1, 0, 1)));
     if (in.size() < 2 + size_t{body.captures}) {
-      return absl::InvalidArgumentError(fmt::format(
-          "has {} inputs, expected {} at least", in.size(), 2 + body.captures));
+      return InvalidArgument("has {} inputs, expected {} at least", in.size(),
+                             2 + body.captures);
     }
     const size_t carried = in.size() - 2 - body.captures;
     NODEWISE_RETURN_IF_ERROR(CheckBody("body", body, 2 + carried));
@@ -337,7 +335,7 @@ struct ScanParts {
 absl::StatusOr<ScanParts> PartsOf(const Subgraph& body, int64_t num_scan_inputs,
                                   size_t given) {
   if (given < body.captures) {
-    return absl::InvalidArgumentError("has less inputs than it captures");
+    return InvalidArgument("has less inputs than it captures");
   }
   const size_t all = given - body.captures;
   if (num_scan_inputs < 1 || static_cast<uint64_t>(num_scan_inputs) > all) {
@@ -533,7 +531,7 @@ struct Scan8 : ops::Scan8 {
   }
 
   absl::Status Check(const Inputs& in) const {
-    if (in.size() == 0) return absl::InvalidArgumentError("has no inputs");
+    if (in.size() == 0) return InvalidArgument("has no inputs");
     NODEWISE_ASSIGN_OR_RETURN(const ScanParts parts,
                               PartsOf(body, num_scan_inputs, in.size() - 1));
     NODEWISE_RETURN_IF_ERROR(

@@ -11,10 +11,10 @@
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/window_rules.h"
-#include "fmt/format.h"
 #include "nodewise/kernels/matrix_kernel.h"
 #include "nodewise/kernels/tap_sums.h"
 #include "nodewise/kernels/window_columns.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -531,8 +531,8 @@ struct ConvTranspose : ops::ConvTranspose {
     // Calculations with longer sides overflow.
     constexpr int64_t kLongest = int64_t{1} << 30;
     if (input < 0 || input > kLongest) {
-      return absl::InvalidArgumentError(fmt::format(
-          "spatial side {} is {}, expected 0 to 2^30", side, input));
+      return InvalidArgument("spatial side {} is {}, expected 0 to 2^30", side,
+                             input);
     }
     const int64_t stride = window.strides[side];
     const int64_t reach =
@@ -541,7 +541,7 @@ struct ConvTranspose : ops::ConvTranspose {
     int64_t full = 0;
     if (__builtin_add_overflow(stride * (input - 1), extra, &full) ||
         __builtin_add_overflow(full, reach, &full)) {
-      return absl::InvalidArgumentError("the output's sides overflow");
+      return InvalidArgument("the output's sides overflow");
     }
     const bool is_same =
         auto_pad == Padding::kSameUpper || auto_pad == Padding::kSameLower;
@@ -550,9 +550,9 @@ struct ConvTranspose : ops::ConvTranspose {
       const int64_t output =
           full - pad - window.pads[side + window.kernel.size()];
       if (output >= 1) return Side{output, pad};
-      return absl::InvalidArgumentError(
-          fmt::format("spatial side {} of the output is {}, expected 1 or more",
-                      side, output));
+      return InvalidArgument(
+          "spatial side {} of the output is {}, expected 1 or more", side,
+          output);
     }
     const int64_t output =
         output_shape.empty() ? input * stride : output_shape[side];

@@ -7,6 +7,7 @@
 #include "contrib/ops/util/random_numbers.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -75,7 +76,7 @@ struct Dropout6 : ops::Dropout6, OldDropout {
 
   absl::Status Evaluate(EvalArgs& args) const {
     if (!is_test && ratio != 0) {
-      return absl::UnimplementedError(
+      return Unimplemented(
           "is in training mode, which is random (export the network for "
           "inference)");
     }

@@ -14,6 +14,7 @@
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -327,7 +328,7 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
 
   absl::Status Check(const Inputs& in) const {
     if (in.size() == 0) {
-      return absl::InvalidArgumentError("has no input, expected one or more");
+      return InvalidArgument("has no input, expected one or more");
     }
     if (!inputdimensions.empty() && inputdimensions.size() != in.size()) {
       return AttributeError(
@@ -420,7 +421,7 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
 
   absl::Status Check(const Inputs& in) const {
     if (pool_strings.has_value()) {
-      return absl::UnimplementedError(
+      return Unimplemented(
           "attribute pool_strings: is given, and strings are refused, expected "
           "pool_int64s");
     }

@@ -6,6 +6,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -38,7 +39,7 @@ absl::StatusOr<Dim> MissingSide(SideProduct data, const SideProduct& target) {
   }
   if (data.is_unknown || target.is_unknown) return Dim();
   if (target.number == 0) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "-1 may be anything where the other sides multiply to 0");
   }
   // A single name that is left is the side, unless a number is left beside it.
@@ -47,9 +48,8 @@ absl::StatusOr<Dim> MissingSide(SideProduct data, const SideProduct& target) {
     return is_side ? Dim::Named(data.names[0]) : Dim();
   }
   if (data.number % target.number != 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} elements do not divide by the other sides' {}",
-                    data.number, target.number));
+    return InvalidArgument("{} elements do not divide by the other sides' {}",
+                           data.number, target.number);
   }
   return data.number / target.number;
 }
@@ -89,15 +89,15 @@ struct Reshape : ops::Reshape {
       has_zero |= shape[i] == Dim(0);
       if (!shape[i].is_known() || shape[i].size() >= 0) continue;
       if (shape[i].size() != -1 || missing.has_value()) {
-        return absl::InvalidArgumentError(
-            fmt::format("is {}, expected no more than one -1 and nothing below",
-                        ToString(shape)));
+        return InvalidArgument(
+            "is {}, expected no more than one -1 and nothing below",
+            ToString(shape));
       }
       missing = i;
     }
     // Anything times a side that is really 0 is 0.
     if (missing.has_value() && has_zero && allowzero) {
-      return absl::InvalidArgumentError("has -1 and 0, allowzero being set");
+      return InvalidArgument("has -1 and 0, allowzero being set");
     }
     std::vector<bool> is_kept(
         std::max(shape.size(), data.has_rank() ? data.shape->size() : 0));
@@ -121,9 +121,8 @@ struct Reshape : ops::Reshape {
       NODEWISE_ASSIGN_OR_RETURN(shape[*missing], MissingSide(from, to));
     } else if (!from.is_unknown && !to.is_unknown && from.names.empty() &&
                to.names.empty() && from.number != to.number) {
-      return absl::InvalidArgumentError(
-          fmt::format("is {}, which does not hold the data's shape {}",
-                      ToString(shape), ToString(*data.shape)));
+      return InvalidArgument("is {}, which does not hold the data's shape {}",
+                             ToString(shape), ToString(*data.shape));
     }
     NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
     return shape;
@@ -137,8 +136,8 @@ struct Reshape : ops::Reshape {
       (*shape)[i] = Dim();
       if (!data.has_rank()) continue;
       if (i >= data.shape->size()) {
-        return absl::InvalidArgumentError(
-            fmt::format("0 at {}, but the data has rank {}", i, data.rank()));
+        return InvalidArgument("0 at {}, but the data has rank {}", i,
+                               data.rank());
       }
       (*shape)[i] = (*data.shape)[i];
       (*is_kept)[i] = true;
@@ -639,8 +638,8 @@ struct Split : ops::Split {
     const int64_t last = side.size() - part * (n - 1);
     const bool is_even = part * n == side.size();
     if (last < 0 || (!is_even && !num_outputs.has_value())) {
-      return absl::InvalidArgumentError(fmt::format(
-          "a side of {} does not split into {} parts", side.size(), n));
+      return InvalidArgument("a side of {} does not split into {} parts",
+                             side.size(), n);
     }
     parts.assign(count, Dim(part));
     parts.back() = last;
@@ -657,7 +656,7 @@ struct Concat : ops::Concat {
 
   // The row alone would allow no input at all.
   absl::Status Check(const Inputs& in) const {
-    if (in.size() == 0) return absl::InvalidArgumentError("has no inputs");
+    if (in.size() == 0) return InvalidArgument("has no inputs");
     for (size_t i = 0; i < in.size(); ++i) {
       if (!in.has(i)) return InputError(i, "is not given");
       const auto rank = RankOf(in, i);

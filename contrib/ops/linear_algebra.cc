@@ -10,6 +10,7 @@
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -113,8 +114,8 @@ absl::Status AddSide(Label label, const Dim& side, Expanded* expanded) {
     return absl::OkStatus();
   }
   if (!known.is_known() || !side.is_known()) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "one letter stands for sides of {} and {}", known.size(), side.size()));
+  return InvalidArgument("one letter stands for sides of {} and {}",
+                         known.size(), side.size());
 }
 
 // An ellipsis stands for the sides that the letters of a term leave, counted
@@ -175,9 +176,9 @@ struct LabelSizes {
     // 64 GiB of doubles.
     constexpr int64_t kMost = int64_t{1} << 33;
     if (count <= kMost) return count;
-    return absl::ResourceExhaustedError(fmt::format(
+    return ResourceExhausted(
         "an intermediate product has {} elements, expected {} at most", count,
-        kMost));
+        kMost);
   }
 };
 

@@ -13,7 +13,7 @@
 #include "contrib/ops/util/inputs.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -309,8 +309,8 @@ constexpr auto VectorFields() {
 // other before any of them is indexed.
 absl::Status CheckVectors(const ops::SupportVectors& op, int64_t vectors) {
   if (vectors < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("has {} support vectors, expected 0 or more", vectors));
+    return InvalidArgument("has {} support vectors, expected 0 or more",
+                           vectors);
   }
   if (!op.kernel_params.empty() && op.kernel_params.size() != 3) {
     return WrongCount("kernel_params", op.kernel_params.size(), "3 or none");

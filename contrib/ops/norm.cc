@@ -10,7 +10,7 @@
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -373,8 +373,8 @@ struct BatchNormalization : ops::BatchNormalization {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t outputs) const {
     if (outputs > 1 && !training_mode) {
-      return absl::InvalidArgumentError(fmt::format(
-          "has {} outputs, expected 1, since it does not train", outputs));
+      return InvalidArgument(
+          "has {} outputs, expected 1, since it does not train", outputs);
     }
     OutputInfos infos = LikeInput(in);
     const Dim channels = ChannelDim(in.type(0));
@@ -468,16 +468,16 @@ struct OldBatchNorm : NormRules<Class, 2> {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t outputs) const {
     if constexpr (requires { &Class::is_test; }) {
       if (this->is_test == 0) {
-        return absl::UnimplementedError(
+        return Unimplemented(
             "attribute is_test: is 0, which means training, expected 1 (export "
             "it for inference, or in opset 14 or more)");
       }
     }
     if (outputs < 2) return LikeInput(in);
-    return absl::UnimplementedError(fmt::format(
+    return Unimplemented(
         "has {} outputs, which means training before opset 14, expected 1 "
         "(export it for inference, or in opset 14 or more)",
-        outputs));
+        outputs);
   }
   absl::Status Evaluate(EvalArgs& args) const {
     return RunBatchNorm(args, this->epsilon, by_channel());

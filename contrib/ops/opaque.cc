@@ -7,6 +7,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 
 namespace nodewise {
@@ -97,9 +98,8 @@ struct Opaque : ops::Opaque {
     // Held for the whole run, since another thread may set another one.
     const auto runner = CurrentOpaqueRunner();
     if (runner == nullptr) {
-      return absl::UnimplementedError(
-          fmt::format("{}, expected a program that runs it ({})", WhyNot(),
-                      NameOf(Way::kOpaqueProgram)));
+      return Unimplemented("{}, expected a program that runs it ({})", WhyNot(),
+                           NameOf(Way::kOpaqueProgram));
     }
     // Inputs that are left out keep their places, as undefined tensors.
     std::vector<NDArray> inputs(args.num_inputs());
@@ -132,9 +132,9 @@ struct Opaque : ops::Opaque {
     if (i >= types.size() || AreCompatible(made, types[i])) {
       return absl::OkStatus();
     }
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "output {}: the program made {}, expected {} as the model states", i,
-        ToString(made), ToString(types[i])));
+        ToString(made), ToString(types[i]));
   }
 };
 
@@ -146,7 +146,7 @@ struct ImageDecoder : ops::ImageDecoder {
     return FieldList(Field<&ImageDecoder::pixel_format>("pixel_format"));
   }
   absl::Status Check(const Inputs&) const {
-    return absl::UnimplementedError(
+    return Unimplemented(
         "decodes image files, which is refused, expected the decoded image "
         "(decode it first and make its output an input of the model)");
   }

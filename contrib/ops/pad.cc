@@ -7,6 +7,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -58,8 +59,7 @@ absl::StatusOr<SideMap> MapSide(PadMode mode, int64_t size, int64_t before,
   const int64_t n =
       std::max<int64_t>(0, size - first - std::max<int64_t>(0, -after));
   if (n == 0 && out > 0 && mode != PadMode::kConstant) {
-    return absl::InvalidArgumentError(
-        "nothing is left of a side to be padded with");
+    return InvalidArgument("nothing is left of a side to be padded with");
   }
   SideMap map;
   map.from.resize(static_cast<size_t>(out));

@@ -12,7 +12,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 

@@ -8,7 +8,7 @@
 #include "contrib/ops/recurrent_layer.h"
 #include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/quantize_rules.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 

@@ -8,7 +8,7 @@
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/quantize_rules.h"
 #include "nodewise/kernels/matrix_product.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -10,9 +10,8 @@
 #include "contrib/ops/util/resize_taps.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -511,8 +510,7 @@ absl::Status ResizeSides(const ResizeRule& rule,
 absl::StatusOr<int64_t> LengthOf(double length) {
   constexpr double kMost = 0x1p62;
   if (length >= 0 && length < kMost) return static_cast<int64_t>(length);
-  return absl::InvalidArgumentError(
-      fmt::format("makes a side of {:g} elements", length));
+  return InvalidArgument("makes a side of {:g} elements", length);
 }
 
 // Calculates a side as exporters and shape inference do: the product is a
@@ -521,8 +519,7 @@ absl::StatusOr<int64_t> LengthOf(double length) {
 absl::StatusOr<ResizedSide> ScaledSide(int64_t size, double scale,
                                        double share) {
   if (!(scale > 0)) {
-    return absl::InvalidArgumentError(
-        fmt::format("a scale of {:g}, expected one above 0", scale));
+    return InvalidArgument("a scale of {:g}, expected one above 0", scale);
   }
   ResizedSide side;
   side.in = size;
@@ -727,8 +724,7 @@ struct Resize : ops::Resize {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> all,
                               AllAxes(static_cast<int>(shape.size())));
     if (given.scales.empty() == given.sizes.empty() && !all.empty()) {
-      return absl::InvalidArgumentError(
-          "needs either scales or sizes, and not both");
+      return InvalidArgument("needs either scales or sizes, and not both");
     }
     const size_t count =
         given.sizes.empty() ? given.scales.size() : given.sizes.size();

@@ -7,7 +7,7 @@
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/window_rules.h"
-#include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -116,8 +116,8 @@ struct MaxUnpool : ops::MaxUnpool {
                                      window.kernel[s] - window.pads[s] -
                                      window.pads[s + kernel_shape.size()];
       if (size < 0) {
-        return absl::InvalidArgumentError(fmt::format(
-            "spatial side {} of {} cannot be unpooled", s, side.size()));
+        return InvalidArgument("spatial side {} of {} cannot be unpooled", s,
+                               side.size());
       }
       shape[s + 2] = size;
     }
@@ -150,9 +150,8 @@ absl::Status CheckBatch(double batch, int64_t batches, int64_t roi) {
   if (batch >= 0 && batch < static_cast<double>(batches)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("region {}: is of image {:g}, expected 0 to {}", roi, batch,
-                  batches - 1));
+  return InvalidArgument("region {}: is of image {:g}, expected 0 to {}", roi,
+                         batch, batches - 1);
 }
 
 // The elements of one bin along a side. From `begin` up to, but without, `end`.
@@ -305,7 +304,7 @@ struct RoiAlignRules : Class {
   }
   absl::Status Check(const Inputs& in) const {
     if (output_height < 1 || output_width < 1 || sampling_ratio < 0) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "output_height, output_width or sampling_ratio is too small");
     }
     return All(CheckRois(in, 4), RequireType(in, 2, kInt64),
@@ -319,9 +318,9 @@ struct RoiAlignRules : Class {
     const int64_t rois = args.shape(1)[0];
     const int64_t plane_size = x_shape[2] * x_shape[3];
     if (args.shape(2)[0] != rois || plane_size == 0) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{} images for {} regions of a map of {} elements, expected one each",
-          args.shape(2)[0], rois, plane_size));
+          args.shape(2)[0], rois, plane_size);
     }
     const int64_t shape[] = {rois, x_shape[1], output_height, output_width};
     NODEWISE_ASSIGN_OR_RETURN(const NDArray out,

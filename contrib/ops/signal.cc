@@ -11,9 +11,8 @@
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -118,8 +117,8 @@ absl::Status CheckDft(const DftRule& rule, const Inputs& in) {
 absl::StatusOr<int> DftAxis(int64_t axis, int rank) {
   NODEWISE_ASSIGN_OR_RETURN(const int at, Axis(axis, rank));
   if (at < rank - 1) return at;
-  return absl::InvalidArgumentError(
-      fmt::format("axis {} is the last one, which holds the parts", axis));
+  return InvalidArgument("axis {} is the last one, which holds the parts",
+                         axis);
 }
 
 // `axis` is none if it is not known. A length that is given cuts or pads the

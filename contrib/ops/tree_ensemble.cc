@@ -14,7 +14,7 @@
 #include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
-#include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -84,8 +84,8 @@ struct Forest {
       place =
           Holds(place.index, x[node.feature]) ? node.if_true : node.if_false;
     }
-    return absl::InvalidArgumentError(fmt::format(
-        "the tree of root {} leads in a circle, expected a leaf", root.index));
+    return InvalidArgument(
+        "the tree of root {} leads in a circle, expected a leaf", root.index);
   }
   // Returns how many features a row needs at least.
   size_t NeededFeatures() const {

@@ -13,7 +13,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ops/opaque.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -210,10 +210,10 @@ absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
     for (const OperationId id : OpaqueOperations(network)) {
       names.push_back(network.operation(id).name);
     }
-    return absl::FailedPreconditionError(
-        fmt::format("everything depends on opaque operations ({}), expected a "
-                    "program that runs them ({})",
-                    ListOf(names, kMostListed), NameOf(Way::kOpaqueProgram)));
+    return FailedPrecondition(
+        "everything depends on opaque operations ({}), expected a program that "
+        "runs them ({})",
+        ListOf(names, kMostListed), NameOf(Way::kOpaqueProgram));
   }
   NODEWISE_RETURN_IF_ERROR(part.network.SetOutputs(std::move(outputs)));
   part.network.RemoveUnused();

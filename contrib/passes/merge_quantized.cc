@@ -16,7 +16,7 @@
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/unary.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

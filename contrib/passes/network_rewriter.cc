@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -35,8 +35,8 @@ absl::StatusOr<const OperatorDef*> NetworkRewriter::RowOf(
   const OperatorDef* const held =
       AllOperators().Find(newest->domain, newest->name, opset);
   if (held != nullptr && held->type == type) return held;
-  return absl::InvalidArgumentError(
-      fmt::format("opset {} of the network has no {}", opset, newest->name));
+  return InvalidArgument("opset {} of the network has no {}", opset,
+                         newest->name);
 }
 
 absl::StatusOr<ValueId> NetworkRewriter::Add(OpAttrs attrs,

@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -18,7 +19,7 @@ namespace nodewise {
 template <typename... Args>
 absl::Status Refuse(fmt::format_string<const Args&...> reason,
                     const Args&... args) {
-  return absl::FailedPreconditionError(fmt::format(reason, args...));
+  return FailedPrecondition(reason, args...);
 }
 
 // Returns whether the operation is one of this class.

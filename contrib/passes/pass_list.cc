@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "fmt/format.h"
 #include "nodewise/passes/known_part.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -65,9 +64,9 @@ absl::StatusOr<std::vector<const PassRow*>> ParsePassList(
   for (const std::string& name : wanted) {
     const auto* const found = std::ranges::find(kRows, name, &PassRow::name);
     if (found == std::end(kRows)) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "pass \"{}\": there is none of that name, expected some of {}{}",
-          Printable(name), ListOf(names), DidYouMean(name, names)));
+          Printable(name), ListOf(names), DidYouMean(name, names));
     }
     rows.push_back(found);
   }

@@ -11,7 +11,7 @@
 #include "contrib/passes/quantization_rewrites.h"
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 

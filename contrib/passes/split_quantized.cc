@@ -12,7 +12,7 @@
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/quantize.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -4,9 +4,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -127,17 +126,17 @@ absl::StatusOr<CalibrationMethod> ParseCalibrationMethod(
       return CalibrationMethod{percent};
     }
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "calibration: found \"{}\", expected minmax, percentile or "
-      "percentile=N with a number above 0 and up to 100, as in 99.9",
-      text));
+  return InvalidArgument(
+      "calibration: found \"{}\", expected minmax, percentile or percentile=N "
+      "with a number above 0 and up to 100, as in 99.9",
+      text);
 }
 
 absl::StatusOr<Calibration> Calibrate(const Network& network,
                                       absl::Span<const Sample> samples,
                                       const CalibrationMethod& method) {
   if (samples.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "calibration: has no sample inputs, expected at least one");
   }
   Histograms histograms;

@@ -12,7 +12,7 @@
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/unary.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -37,18 +37,16 @@ absl::Status CheckScalable(const Network& network, ValueId id,
   const NetworkValue& value = network.value(id);
   if (IsConstant(network, id)) {
     if (AreAllFinite(value.data)) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        fmt::format("{} has numbers that are not finite", value.name));
+    return FailedPrecondition("{} has numbers that are not finite", value.name);
   }
   const auto range = calibration.find(value.name);
   if (range == calibration.end()) {
-    return absl::FailedPreconditionError(
-        fmt::format("calibration has seen no finite number of {}", value.name));
+    return FailedPrecondition("calibration has seen no finite number of {}",
+                              value.name);
   }
   if (ByteScaleOf(range->second).has_value()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("the range of {}, {:g} to {:g}, is too large", value.name,
-                  range->second.low, range->second.high));
+  return FailedPrecondition("the range of {}, {:g} to {:g}, is too large",
+                            value.name, range->second.low, range->second.high);
 }
 
 // Returns which inputs an operation that is not a product would read quantised.
@@ -58,7 +56,7 @@ absl::StatusOr<std::vector<bool>> InputsOfOther(const Network& network,
                             InputsThatMayBe(kInt8, network, operation));
   if (ReadsFactorThatMustNotBecomeZero(operation)) {
     if (!IsConstant(network, operation.inputs[1])) {
-      return absl::FailedPreconditionError(
+      return FailedPrecondition(
           "input 1: is not a constant, and small numbers of it would become 0");
     }
     chosen[1] = false;
@@ -98,7 +96,7 @@ absl::StatusOr<PrecisionPlan::Step> StepOf(const Network& network,
     NODEWISE_RETURN_IF_ERROR(CheckScalable(network, id, calibration));
   }
   if (makes_floats) return step;
-  return absl::FailedPreconditionError("makes no float32 tensor");
+  return FailedPrecondition("makes no float32 tensor");
 }
 
 // Returns the Relu or Clip that alone reads the result of a product;

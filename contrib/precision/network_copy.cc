@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -89,8 +89,8 @@ absl::StatusOr<const OperatorDef*> NetworkCopy::RowOf(const void* type) const {
   const OperatorDef* const held =
       AllOperators().Find(newest->domain, newest->name, opset);
   if (held != nullptr && held->type == type) return held;
-  return absl::InvalidArgumentError(
-      fmt::format("opset {} of the network has no {}", opset, newest->name));
+  return InvalidArgument("opset {} of the network has no {}", opset,
+                         newest->name);
 }
 
 absl::StatusOr<ValueId> NetworkCopy::AddNew(OpAttrs attrs,

@@ -12,7 +12,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/precision/raise_opset.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -27,19 +27,18 @@ absl::Status CheckOutputs(DLDataType type, const Network& network,
     const TensorType& before = network.value(operation.outputs[i]).type;
     const TensorType& after = infos[i].type;
     if (before.shape != after.shape) {
-      return absl::FailedPreconditionError(
-          fmt::format("output {} would be of shape {}, expected {}", i,
-                      ToString(after), ToString(before)));
+      return FailedPrecondition("output {} would be of shape {}, expected {}",
+                                i, ToString(after), ToString(before));
     }
     if (!(before.dtype == kFloat32)) continue;
     has_floats = true;
     follows |= after.dtype == type;
     if (after.dtype == type || after.dtype == kFloat32) continue;
-    return absl::FailedPreconditionError(
-        fmt::format("output {} would be of type {}", i, ToString(after.dtype)));
+    return FailedPrecondition("output {} would be of type {}", i,
+                              ToString(after.dtype));
   }
   if (follows || !has_floats) return absl::OkStatus();
-  return absl::FailedPreconditionError("its results would stay float32");
+  return FailedPrecondition("its results would stay float32");
 }
 
 // Types are inferred as if the chosen inputs were of the other type already; no
@@ -96,9 +95,8 @@ absl::StatusOr<std::unique_ptr<const RE2>> ParseKeep(const std::string& text) {
   options.set_log_errors(false);
   auto expression = std::make_unique<const RE2>(text, options);
   if (expression->ok()) return expression;
-  return absl::InvalidArgumentError(
-      fmt::format("keep: \"{}\" is not a regular expression of RE2: {}", text,
-                  expression->error()));
+  return InvalidArgument("keep: \"{}\" is not a regular expression of RE2: {}",
+                         text, expression->error());
 }
 
 // The opset from which on the bounds of Clip are inputs.
@@ -128,8 +126,8 @@ absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
   }
   // It is less good, and good enough.
   if (before >= row.least_opset) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "{} needs opset {}: {}", row.name, row.least_opset, MessageOf(why_not)));
+  return InvalidArgument("{} needs opset {}: {}", row.name, row.least_opset,
+                         MessageOf(why_not));
 }
 
 // Returns why an operation is left alone regardless of what its operator takes;
@@ -260,8 +258,8 @@ absl::StatusOr<Precision> ParsePrecision(const std::string& text) {
   for (const PrecisionRow& row : kPrecisions) {
     if (text == row.name) return row.precision;
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "precision: found \"{}\", expected fp16, bf16 or int8", text));
+  return InvalidArgument("precision: found \"{}\", expected fp16, bf16 or int8",
+                         text);
 }
 
 std::string PrecisionReport::ToString() const {
@@ -280,7 +278,7 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
   NODEWISE_ASSIGN_OR_RETURN(const auto keep, ParseKeep(options.keep));
   const bool is_int8 = options.precision == Precision::kInt8;
   if (is_int8 && options.calibration.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "int8: there is no range of any value, expected those of float32 "
         "values that have finite numbers with at least one sample input");
   }

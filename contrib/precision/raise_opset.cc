@@ -21,7 +21,7 @@
 #include "nodewise/ops/roi.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -81,8 +81,7 @@ absl::StatusOr<Values> Align(const OldOperation& old, NetworkCopy& copy) {
   const TensorType& a = copy.made().value(old.inputs[0]).type;
   const TensorType& b = copy.made().value(old.inputs[1]).type;
   if (!a.has_rank() || !b.has_rank()) {
-    return absl::InvalidArgumentError(
-        "has an axis, and inputs of unknown rank");
+    return InvalidArgument("has an axis, and inputs of unknown rank");
   }
   const int64_t axis = *op.axis < 0 ? *op.axis + a.rank() : *op.axis;
   const int64_t behind = a.rank() - axis - b.rank();
@@ -120,13 +119,13 @@ absl::StatusOr<Values> ConvertBatchNorm(const OldOperation& old,
   constexpr int kSaysWhether = 14;
   if constexpr (!std::is_same_v<Old, ops::BatchNormalization9>) {
     if (!old.As<Old>().spatial) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "attribute spatial is 0, which later opsets do not have");
     }
   }
   if (copy.made().opset() >= kSaysWhether) {
     if (old.operation.outputs.size() > 1) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "has outputs of training that later opsets do not");
     }
     return Extend<ops::BatchNormAttributes, Old>(old, ops::BatchNormalization{},
@@ -143,7 +142,7 @@ absl::StatusOr<Values> ConvertDropout(const OldOperation& old,
   if constexpr (std::is_same_v<Old, ops::Dropout6>) {
     const auto& op = old.As<Old>();
     if (!op.is_test && op.ratio != 0)
-      return absl::InvalidArgumentError("is in training mode");
+      return InvalidArgument("is in training mode");
   }
   const Values& outputs = old.operation.outputs;
   const bool has_mask = outputs.size() > 1 && outputs[1] != kNoValue;
@@ -158,7 +157,7 @@ absl::StatusOr<Values> ConvertDropout(const OldOperation& old,
   const std::string& name = copy.NameOf(outputs[1]);
   const TensorType& type = copy.old().value(outputs[1]).type;
   if (!type.has_dtype())
-    return absl::InvalidArgumentError("has a mask of an unknown type");
+    return InvalidArgument("has a mask of an unknown type");
   NODEWISE_ASSIGN_OR_RETURN(made[1], copy.Add(ops::Cast{type.dtype}, {made[1]},
                                               name + "_cast", name));
   return made;
@@ -224,18 +223,17 @@ absl::StatusOr<Values> ConvertResize(const OldOperation& old,
   const NetworkValue& scales = copy.made().value(old.inputs[1]);
   if (resize.mode == ops::Interpolation::kNearest) {
     if (!scales.data.defined()) {
-      return absl::InvalidArgumentError(
-          "takes the nearest element with scales that are not "
-          "constant");
+      return InvalidArgument(
+          "takes the nearest element with scales that are not constant");
     }
     const std::vector<double> all = ToDoubles(scales.data);
     const auto shrinks = [](double scale) { return scale < 1; };
     const auto grows = [](double scale) { return scale > 1; };
     if (std::ranges::any_of(all, shrinks)) {
       if (std::ranges::any_of(all, grows)) {
-        return absl::InvalidArgumentError(
-            "takes the nearest element where some sides grow and "
-            "others shrink");
+        return InvalidArgument(
+            "takes the nearest element where some sides grow and others "
+            "shrink");
       }
       resize.nearest_mode = ops::NearestRule::kCeil;
     }

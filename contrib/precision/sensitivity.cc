@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -159,7 +159,7 @@ absl::StatusOr<std::vector<ValueError>> MeasureErrors(
     const Network& original, const Network& lowered,
     const PrecisionReport& report, absl::Span<const Sample> samples) {
   if (samples.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "errors: there are no sample inputs, expected at least one");
   }
   // Values of the lowered network have other names, by which its run shows
@@ -261,7 +261,7 @@ absl::StatusOr<Sensitivity> MeasureSensitivity(
     const Network& network, const PrecisionOptions& options,
     absl::Span<const Sample> samples) {
   if (samples.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "sensitivity: there are no sample inputs, expected at least one");
   }
   Network lowered = network;

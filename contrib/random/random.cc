@@ -4,10 +4,9 @@
 #include <cmath>
 #include <type_traits>
 
-#include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/short_float.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -154,10 +153,10 @@ absl::StatusOr<NDArray> RandomTensor(RandomSource& source,
                                      DLDataType dtype) {
   const Fill fill = FindFill(dtype);
   if (fill == nullptr) {
-    return absl::UnimplementedError(
-        fmt::format("random tensor: type is {}, expected a float of 4 to "
-                    "64 bits, an integer or bool",
-                    ToString(dtype)));
+    return Unimplemented(
+        "random tensor: type is {}, expected a float of 4 to 64 bits, an "
+        "integer or bool",
+        ToString(dtype));
   }
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
                             NDArray::Empty(shape, dtype, kCpu));

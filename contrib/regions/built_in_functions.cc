@@ -19,7 +19,7 @@
 #include "nodewise/ops/pool.h"
 #include "nodewise/runner/reference_kernels.h"
 #include "nodewise/support/memory_use.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/channels_last.h"
 
@@ -166,8 +166,7 @@ class OneDnnStep {
         numbers.push_back(ToDoubles(inputs[place++])[0]);
       }
       if (gelu.Holds(numbers, 2 * UnitRoundoff(planned_.float_type))) continue;
-      return absl::UnimplementedError(
-          "looks like one, but with other numbers in it");
+      return Unimplemented("looks like one, but with other numbers in it");
     }
     return absl::OkStatus();
   }

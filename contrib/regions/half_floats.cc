@@ -5,7 +5,7 @@
 
 #include "nodewise/ndarray/short_float.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

@@ -10,7 +10,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/channels_last.h"
 
 namespace nodewise {
@@ -76,7 +76,7 @@ absl::StatusOr<NDArray> Placeholder(const TensorType& type) {
   constexpr size_t kMostOnes = 4096;
   const auto sizes = type.sizes();
   if (!sizes.has_value()) {
-    return absl::UnimplementedError("a constant has no known sizes");
+    return Unimplemented("a constant has no known sizes");
   }
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
                             TensorBytes(*sizes, type.dtype));
@@ -84,7 +84,7 @@ absl::StatusOr<NDArray> Placeholder(const TensorType& type) {
   // plan of a large model takes no memory for its weights.
   const std::shared_ptr<void> memory(std::calloc(bytes + 1, 1), &std::free);
   if (memory == nullptr) {
-    return absl::ResourceExhaustedError("there is no memory for a constant");
+    return ResourceExhausted("there is no memory for a constant");
   }
   DLTensor tensor{};
   tensor.data = memory.get();
@@ -144,9 +144,9 @@ class StepPlanner {
         // A body is run by an interpreter, which a single step does not have;
         // the reference computes such a region as a whole.
       } else if (HasBody(operation)) {
-        return absl::UnimplementedError(
-            fmt::format("{}: has a network inside, which needs an interpreter",
-                        operation.name));
+        return Unimplemented(
+            "{}: has a network inside, which needs an interpreter",
+            operation.name);
       }
       for (const OperationId taken : step.operations) {
         is_taken_[Index(taken)] = true;
@@ -396,11 +396,11 @@ class StepPlanner {
         others.size() == 2 && IsOneOf(kCommuting, operation.def());
     if (may_swap && others[1] == result) std::swap(others[0], others[1]);
     if (others.empty() || others[0] != result) {
-      return absl::UnimplementedError("reads the result as another operand");
+      return Unimplemented("reads the result as another operand");
     }
     const auto float_type = FloatTypeOf(operation);
     if (!float_type.has_value() || !(*float_type == step->float_type)) {
-      return absl::UnimplementedError("has floats of another type");
+      return Unimplemented("has floats of another type");
     }
     others.erase(others.begin());
     OneDnnPostOp& post_op = step->call.post_ops.emplace_back();

@@ -20,7 +20,7 @@
 #include "nodewise/report/model_report.h"
 #include "nodewise/report/run_report.h"
 #include "nodewise/repro/anonymous.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -73,8 +73,7 @@ class ArchiveReader {
   // A fault may entail others, so the first one is the one to tell.
   void Fail(std::string_view member, std::string_view expected) {
     if (!status_.ok()) return;
-    status_ = absl::DataLossError(
-        fmt::format("{}: /{}: expected {}", name_, member, expected));
+    status_ = DataLoss("{}: /{}: expected {}", name_, member, expected);
   }
   bool Require(bool holds, std::string_view member, std::string_view expected) {
     if (!holds) Fail(member, expected);
@@ -86,16 +85,16 @@ class ArchiveReader {
   absl::Status CheckSchema(const Json& document) const {
     const auto schema = document.find("schema");
     if (schema == document.end() || !schema->is_string()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: has no schema, expected a document of nodewise ({})",
-                      name_, kDocumentSchema));
+      return InvalidArgument(
+          "{}: has no schema, expected a document of nodewise ({})", name_,
+          kDocumentSchema);
     }
     const auto& name = schema->get_ref<const std::string&>();
     if (name == kDocumentSchema) return absl::OkStatus();
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: is of the schema {}, expected {}{}", name_, Printable(name),
         kDocumentSchema,
-        name.starts_with(kFamily) ? " (a newer nodewise wrote it)" : ""));
+        name.starts_with(kFamily) ? " (a newer nodewise wrote it)" : "");
   }
 
   // A missing text is empty: a shorter document has less to show.
@@ -286,15 +285,15 @@ void AddGraph(const GraphIndex& index, JsonWriter* json) {
 absl::StatusOr<Archive> ParseArchive(std::string text,
                                      const std::string& name) {
   if (text.size() > kMostBytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: has {}, expected at most {}", name,
-                    CountOf(text.size(), "byte"), CountOf(kMostBytes, "byte")));
+    return InvalidArgument("{}: has {}, expected at most {}", name,
+                           CountOf(text.size(), "byte"),
+                           CountOf(kMostBytes, "byte"));
   }
   const Json document = Json::parse(text, nullptr, false);
   if (!document.is_object()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is not a JSON document, expected one of nodewise ({})",
-                    name, kDocumentSchema));
+    return InvalidArgument(
+        "{}: is not a JSON document, expected one of nodewise ({})", name,
+        kDocumentSchema);
   }
   NODEWISE_ASSIGN_OR_RETURN(auto archive, ArchiveReader(name).Read(document));
   archive.document = std::move(text);

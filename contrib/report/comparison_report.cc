@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/compare/failure_shape.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -293,8 +294,8 @@ absl::StatusOr<ComparisonView::Order> ParseComparisonOrder(
     const std::string& text) {
   if (text == "error") return ComparisonView::Order::kWorstFirst;
   if (text == "order") return ComparisonView::Order::kReference;
-  return absl::InvalidArgumentError(
-      fmt::format("found \"{}\", expected error or order", Printable(text)));
+  return InvalidArgument("found \"{}\", expected error or order",
+                         Printable(text));
 }
 
 void ShowComparison(const Comparison& comparison, const DumpDifference* where,

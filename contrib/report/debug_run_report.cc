@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

@@ -17,7 +17,7 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/report/inspection.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/vm/vm_graph.h"
 #include "nodewise/vm/vm_library.h"

@@ -19,7 +19,7 @@
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
@@ -225,10 +225,10 @@ absl::StatusOr<FileKind> KindOfFile(const std::string& path) {
     if (extension == known) return kind;
   }
   if (IsModel(path)) return FileKind::kModel;
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: {}, expected a graph JSON, a shared library, an .onnx model, or a "
       ".params, .npy, .npz or .pb file",
-      path, FirstBytes(file.bytes())));
+      path, FirstBytes(file.bytes()));
 }
 
 absl::Status InspectFile(const std::string& path, const ParamFileNames& params,
@@ -379,10 +379,10 @@ absl::Status Recover(const std::string& path, const std::string& to,
   if (dump.ok()) {
     from = dump->tensors_path;
     if (!dump->has_tensors) {
-      return absl::NotFoundError(fmt::format(
+      return NotFound(
           "{}: is not there, so that there is nothing to recover (a dump with "
           "tensors has it)",
-          dump->tensors_path));
+          dump->tensors_path);
     }
   }
   NODEWISE_RETURN_IF_ERROR(RecoverParams(from, to));

@@ -12,7 +12,7 @@
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

@@ -5,6 +5,7 @@
 
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -158,11 +159,11 @@ void ShowOpaque(const OpaqueReport& opaque, Report* report) {
 // A run that lacks an output has not done what was asked, so that is an error.
 void AddMissingOutputs(const OpaqueReport& opaque, Report* report) {
   for (const MissingOutput& output : opaque.missing) {
-    report->AddError(absl::UnimplementedError(fmt::format(
+    report->AddError(Unimplemented(
         "output {}: was not computed, since it depends on what is opaque ({}), "
         "expected a program that runs that ({})",
         Printable(output.name), ListOf(output.because, kMostListed),
-        NameOf(Way::kOpaqueProgram))));
+        NameOf(Way::kOpaqueProgram)));
   }
 }
 

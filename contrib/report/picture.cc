@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "fmt/format.h"
 #include "nodewise/report/archive.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -81,16 +82,15 @@ class Picture {
 
   absl::StatusOr<std::string> Draw() {
     if (nodes_.empty()) {
-      return absl::NotFoundError(
+      return NotFound(
           "has no graph to draw, expected the archive of a search for a "
           "culprit");
     }
     Spread();
     Choose();
     if (chosen_.empty()) {
-      return absl::NotFoundError(
-          fmt::format("names no node of its {}, which are too many to draw all",
-                      nodes_.size()));
+      return NotFound("names no node of its {}, which are too many to draw all",
+                      nodes_.size());
     }
     Arrange();
     return Written();

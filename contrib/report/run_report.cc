@@ -19,7 +19,7 @@
 #include "nodewise/report/tensor_summary.h"
 #include "nodewise/session/target_support.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 

@@ -19,7 +19,7 @@
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/dump_graph.h"
 
 namespace nodewise {

@@ -14,7 +14,7 @@
 #include "nodewise/ir/verifier.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/target_support.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -42,10 +42,9 @@ absl::StatusOr<WantedTargets> TargetsNamed(
   for (const std::string& name : names) {
     const auto place = std::ranges::find(known, name);
     if (place == known.end()) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{} {}: there is no such target of networks, expected one of "
-          "{}",
-          NameOf(Way::kMachine), name, ListOf(known)));
+      return InvalidArgument(
+          "{} {}: there is no such target of networks, expected one of {}",
+          NameOf(Way::kMachine), name, ListOf(known));
     }
     const auto i = static_cast<size_t>(place - known.begin());
     if (i < std::size(kTargets)) {

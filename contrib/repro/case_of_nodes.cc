@@ -12,7 +12,7 @@
 #include "nodewise/runner/mixed_target.h"
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -101,7 +101,7 @@ struct PlanFaultCutter {
       shows = true;
     }
     if (!shows) {
-      return absl::UnimplementedError(
+      return Unimplemented(
           "the storage ids of the graph do not say that both lie in one place, "
           "so that a smaller graph does not show it");
     }

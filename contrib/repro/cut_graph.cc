@@ -12,7 +12,7 @@
 #include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/repro/repro_case.h"
 #include "nodewise/runner/node_graph.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -306,9 +306,8 @@ class CaseSink : public TensorSink {
 
   absl::Status CheckComplete() const {
     if (nodes_.empty()) return absl::OkStatus();
-    return absl::NotFoundError(
-        fmt::format("{}: the run has not come to it",
-                    source_.index.TitleOf(nodes_.begin()->second)));
+    return NotFound("{}: the run has not come to it",
+                    source_.index.TitleOf(nodes_.begin()->second));
   }
 
  private:
@@ -316,8 +315,7 @@ class CaseSink : public TensorSink {
     NODEWISE_ASSIGN_OR_RETURN(ReproCase cut, CutOut(source_, node));
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].defined()) {
-        return absl::NotFoundError(
-            fmt::format("input {}: the run has not handed it out", i));
+        return NotFound("input {}: the run has not handed it out", i);
       }
       cut.inputs[i].tensor = inputs[i];
     }
@@ -476,9 +474,8 @@ absl::StatusOr<std::map<NodeId, std::vector<NDArray>>> ReadsOf(
   for (const auto& [node, read] : sink.reads) {
     for (size_t slot = 0; slot < read.size(); ++slot) {
       if (read[slot].defined()) continue;
-      return absl::NotFoundError(
-          fmt::format("{}: input {}: the run has not handed it out",
-                      index.TitleOf(node), slot));
+      return NotFound("{}: input {}: the run has not handed it out",
+                      index.TitleOf(node), slot);
     }
   }
   return std::move(sink.reads);
@@ -553,9 +550,8 @@ absl::Status VisitCases(
   CaseSink sink(source, visit);
   for (const NodeId node : nodes) {
     if (!source.index.graph().IsFunction(node)) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: is an input, expected a node that computes",
-                      source.index.TitleOf(node)));
+      return InvalidArgument("{}: is an input, expected a node that computes",
+                             source.index.TitleOf(node));
     }
     sink.Expect(node);
   }

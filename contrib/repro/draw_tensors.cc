@@ -13,7 +13,7 @@
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/repro/anonymous.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -63,7 +63,7 @@ constexpr int64_t kMostSorted = int64_t{1} << 26;
 // result lives as long as `tensor` does.
 absl::StatusOr<NDArray> AsPlainNumbers(const NDArray& tensor) {
   DLDataType dtype = tensor.dtype();
-  if (IsPacked(dtype)) return absl::UnimplementedError("elements share bytes");
+  if (IsPacked(dtype)) return Unimplemented("elements share bytes");
   int64_t count = CountOf(tensor) * dtype.lanes;
   dtype.lanes = 1;
   if (dtype.code == kDLComplex) {
@@ -72,7 +72,7 @@ absl::StatusOr<NDArray> AsPlainNumbers(const NDArray& tensor) {
   }
   const bool has_numbers =
       IsFloat(dtype) || IsInteger(dtype) || IsBool(dtype) || IsConverted(dtype);
-  if (!has_numbers) return absl::UnimplementedError("elements have no numbers");
+  if (!has_numbers) return Unimplemented("elements have no numbers");
   DLTensor flat = *tensor;
   flat.dtype = dtype;
   flat.ndim = 1;
@@ -222,7 +222,7 @@ class ClassDealer {
 // The ordinary numbers of a tensor, each once, from the least on.
 absl::StatusOr<std::vector<double>> DistinctNumbers(const NDArray& numbers) {
   if (CountOf(numbers) > kMostSorted) {
-    return absl::UnimplementedError("has too many elements to be sorted");
+    return Unimplemented("has too many elements to be sorted");
   }
   std::vector<double> distinct;
   ForEachChunk(numbers, /*stores=*/false, [&](absl::Span<double> chunk) {

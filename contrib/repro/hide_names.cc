@@ -15,7 +15,7 @@
 #include "nodewise/ops/opaque.h"
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/runner/node_graph.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -452,10 +452,10 @@ absl::Status CheckIsSame(const DrawOptions& options, const SameFailure& same,
     NODEWISE_ASSIGN_OR_RETURN(is_same, options.accuses(*hidden));
   }
   if (is_same) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("{}: with other names the failure is another one, expected "
-                  "the same (write it with the names that it has)",
-                  before.node));
+  return FailedPrecondition(
+      "{}: with other names the failure is another one, expected the same "
+      "(write it with the names that it has)",
+      before.node);
 }
 
 }  // namespace

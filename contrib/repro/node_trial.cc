@@ -14,7 +14,7 @@
 #include "nodewise/repro/repro_case.h"
 #include "nodewise/runner/graph_target.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/temporary.h"
 
 namespace nodewise {
@@ -423,10 +423,10 @@ absl::StatusOr<Ref<Library>> LoadApart(const ArtefactFiles& files) {
       fs::path(folder.path()) / fs::path(files.library).filename();
   std::error_code error;
   if (!fs::copy_file(files.library, copy, error)) {
-    return absl::UnavailableError(fmt::format(
+    return Unavailable(
         "{}: cannot be copied to a temporary folder: {} (set TMPDIR to a "
         "folder with room)",
-        files.library, error.message()));
+        files.library, error.message());
   }
   // The code stays mapped when its file is gone.
   ArtefactFiles apart = files;

@@ -12,7 +12,7 @@
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/runner/node_graph.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 // A case is made simpler as long as its failure stays the same: first its
 // tensors get shorter sides, then the numbers in them become zeros, ones or
@@ -50,7 +50,7 @@ absl::StatusOr<NDArray> Changed(const NDArray& tensor, F change) {
     }
   });
   if (has_numbers) return changed;
-  return absl::UnimplementedError("elements of this type are not numbers");
+  return Unimplemented("elements of this type are not numbers");
 }
 
 // Returns a tensor of this type with one number everywhere.
@@ -118,10 +118,10 @@ absl::Status SetOutputTypes(Region* region) {
     const ValueId id = region->network.outputs()[i];
     const auto sizes = region->network.value(id).type.sizes();
     if (!sizes) {
-      return absl::InvalidArgumentError("the size of an output is not known");
+      return InvalidArgument("the size of an output is not known");
     }
     if (std::count(sizes->begin(), sizes->end(), 0) > 0) {
-      return absl::InvalidArgumentError("an output would be empty");
+      return InvalidArgument("an output would be empty");
     }
     region->outputs[i] = WithSizes(region->outputs[i], *sizes);
   }

@@ -17,7 +17,7 @@
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/json_writer.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
@@ -324,8 +324,8 @@ absl::Status MakeFolder(const fs::path& folder) {
   std::error_code error;
   fs::create_directory(folder, error);
   if (!error) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("{}: cannot make the folder: {}",
-                                            folder.string(), error.message()));
+  return Unavailable("{}: cannot make the folder: {}", folder.string(),
+                     error.message());
 }
 
 // Does nothing without tensors if the file is one that says something by being
@@ -712,32 +712,30 @@ absl::Status CheckReproFolder(const std::string& folder) {
   if (!fs::exists(folder, error)) {
     const fs::path parent = fs::absolute(folder, error).parent_path();
     if (fs::is_directory(parent, error)) return absl::OkStatus();
-    return absl::NotFoundError(
-        fmt::format("{}: cannot be made, since there is no folder {}", folder,
-                    parent.string()));
+    return NotFound("{}: cannot be made, since there is no folder {}", folder,
+                    parent.string());
   }
   const fs::directory_iterator at(folder, error);
   if (error) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: cannot be listed, expected an empty folder, or none", folder));
+    return InvalidArgument(
+        "{}: cannot be listed, expected an empty folder, or none", folder);
   }
   if (at == fs::directory_iterator()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: holds {}, expected an empty folder, or none", folder,
-                  at->path().filename().string()));
+  return InvalidArgument("{}: holds {}, expected an empty folder, or none",
+                         folder, at->path().filename().string());
 }
 
 absl::Status WriteRepro(const ReproCase& node_case, const std::string& folder) {
   NODEWISE_RETURN_IF_ERROR(CheckReproFolder(folder));
   if (node_case.library_file.empty() && !HasBuiltInFunctions(node_case.graph)) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: its functions are in memory alone, expected a library in a file",
-        node_case.node));
+        node_case.node);
   }
   if (node_case.anonymity && node_case.anonymity->has_names) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: is to be anonymous and has its names, expected HideNames() first",
-        node_case.node));
+        node_case.node);
   }
   // The folder is gone again if writing it fails.
   NODEWISE_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(folder));

@@ -15,7 +15,7 @@
 #include "nodewise/process/isolation.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/memory_use.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_observer.h"
 
@@ -51,15 +51,15 @@ struct FoundPatch {
 // be the one that was asked for.
 absl::Status RefuseBoth(const FoundPatch& patch, const FoundPatch& other) {
   if (patch.entry == other.entry) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: entry {}: is given twice, expected once ({} has it too)",
-        patch.patch->from, patch.patch->entry, other.patch->from));
+        patch.patch->from, patch.patch->entry, other.patch->from);
   }
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: entry {}: shares its memory with {}, which {} is for, expected one "
       "of the two",
       patch.patch->from, patch.patch->entry, other.patch->entry,
-      other.patch->from));
+      other.patch->from);
 }
 
 // A __nop's output is its input's memory, which changes with it. The user is
@@ -121,7 +121,7 @@ absl::StatusOr<NDArray> AllocateBarelyAligned(uint32_t, size_t bytes,
   static_assert(kTensorAlignment % (2 * kPromised) == 0);
   // With this bound the sum below cannot overflow.
   if (bytes > SIZE_MAX / 2) {
-    return absl::ResourceExhaustedError("there is not so much memory");
+    return ResourceExhausted("there is not so much memory");
   }
   NODEWISE_ASSIGN_OR_RETURN(
       NDArray whole,

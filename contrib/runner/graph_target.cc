@@ -6,12 +6,11 @@
 #include <system_error>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/params.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -49,9 +48,8 @@ absl::StatusOr<Params> InMemory(const Params& mapped, const std::string& path) {
   char* const begin = static_cast<char*>(memory.data()) + shift;
   std::ifstream file(path, std::ios::binary);
   if (!file.read(begin, static_cast<std::streamsize>(bytes))) {
-    return absl::DataLossError(
-        fmt::format("{}: ended early, expected {} bytes (it may be changing)",
-                    path, bytes));
+    return DataLoss("{}: ended early, expected {} bytes (it may be changing)",
+                    path, bytes);
   }
   NODEWISE_ASSIGN_OR_RETURN(
       Params params,

@@ -8,7 +8,7 @@
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -168,7 +168,7 @@ class GraphView : public Runner {
       inner.repeats = options.repeats;
       return runner_->Run(inputs, inner);
     }
-    absl::StatusOr<RunResult> result = absl::UnknownError("");
+    absl::StatusOr<RunResult> result = Unknown("");
     std::vector<int64_t> durations_ns;
     for (uint64_t i = 0; i < options.repeats; ++i) {
       // Each repeat begins with a new one, since each hands out all tensors

@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/random/random.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/channels_last.h"
 #include "nodewise/tensors/tensor_file.h"
@@ -31,10 +31,10 @@ absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
   }
   std::vector<std::string> there;
   for (const NamedTensor& entry : tensors) there.push_back(entry.name);
-  return absl::NotFoundError(fmt::format(
+  return NotFound(
       "{}: has {} tensors and none is named {}, expected it or a single one "
       "(it holds {})",
-      path, tensors.size(), names[0], ListOf(there, 8)));
+      path, tensors.size(), names[0], ListOf(there, 8));
 }
 
 namespace fs = std::filesystem;
@@ -106,9 +106,8 @@ absl::StatusOr<Listed> List(const std::string& folder) {
     to.push_back(path);
   }
   if (error) {
-    return absl::NotFoundError(
-        fmt::format("{}: cannot be listed: {}, expected a folder", folder,
-                    error.message()));
+    return NotFound("{}: cannot be listed: {}, expected a folder", folder,
+                    error.message());
   }
   for (auto* list : {&listed.folders, &listed.tensor_files, &listed.others}) {
     std::ranges::sort(*list, &ComesBefore);
@@ -146,10 +145,9 @@ absl::StatusOr<InputFile> TestInput(const std::string& path, size_t number,
   }
   const std::vector<std::string> needed = NeededInputs(inputs);
   if (number < needed.size()) return InputFile{needed[number], path};
-  return absl::InvalidArgumentError(
-      fmt::format("{}: is input {} of a test set, expected at most {}, as the "
-                  "network has",
-                  path, number, CountOf(needed.size(), "input")));
+  return InvalidArgument(
+      "{}: is input {} of a test set, expected at most {}, as the network has",
+      path, number, CountOf(needed.size(), "input"));
 }
 
 // Returns the names that an entry may have in a file: its node's, the one that
@@ -245,8 +243,8 @@ void InputCollector::Give(const NamedTensor& tensor) {
 void InputCollector::GiveOne(const InputFile& file) {
   // Both say what the tensor is, and nothing says which of them is meant.
   if (files_.IsFrozen(file.name)) {
-    return AddError(absl::InvalidArgumentError(fmt::format(
-        "input {}: is given and frozen, expected one of both", file.name)));
+    return AddError(InvalidArgument(
+        "input {}: is given and frozen, expected one of both", file.name));
   }
   // A wrong name is cheaper to find than a wrong file.
   if (const auto known = list_.Find(file.name); !known.ok()) {
@@ -268,8 +266,8 @@ void InputCollector::GiveAll(const std::string& path) {
   // Such a file is most likely not the one that was meant, and each missing
   // input would be reported without a word of it.
   if (tensors->empty()) {
-    return AddError(absl::InvalidArgumentError(
-        fmt::format("{}: holds no tensor, expected inputs", path)));
+    return AddError(
+        InvalidArgument("{}: holds no tensor, expected inputs", path));
   }
   for (const NamedTensor& entry : *tensors) {
     if (!files_.IsFrozen(entry.name)) Set(entry.name, entry.tensor, path);
@@ -282,17 +280,17 @@ void InputCollector::Set(const std::string& name, const NDArray& tensor,
   if (!input.ok()) return AddError(At(path, input.status()));
   std::string& from = inputs_[*input].from;
   if (!from.empty()) {
-    return AddError(absl::InvalidArgumentError(fmt::format(
+    return AddError(InvalidArgument(
         "{}: input {}: is given twice, expected once ({} has it too)", path,
-        name, from)));
+        name, from));
   }
   // It counts as given from here on even if it does not fit: Complete() would
   // say that it is missing, too.
   from = path;
   if (!list_.Fits(*input, tensor)) {
-    return AddError(absl::InvalidArgumentError(fmt::format(
+    return AddError(InvalidArgument(
         "{}: input {}: is {}, expected {}", path, name,
-        TypeToString(tensor.shape(), tensor.dtype()), list_.TypeText(*input))));
+        TypeToString(tensor.shape(), tensor.dtype()), list_.TypeText(*input)));
   }
   const absl::Status status = Keep(*input, tensor);
   if (!status.ok()) AddError(At(path, status));
@@ -333,9 +331,9 @@ void InputCollector::Draw(size_t input, uint64_t seed, const Hints& hints) {
   const auto draw = [&]() -> absl::StatusOr<NDArray> {
     const TensorType type = list_.Type(input);
     if (!type.is_static()) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "is {}, expected all sizes, to draw it{}", list_.TypeText(input),
-          hints.how_to_size ? hints.how_to_size(name, type) : ""));
+          hints.how_to_size ? hints.how_to_size(name, type) : "");
     }
     // The stream depends on the name and not on the place, so that the input
     // stays as it is when others come or go.
@@ -360,10 +358,10 @@ absl::StatusOr<SampleFolder> ListSamples(const std::string& folder) {
   // fail.
   for (const std::string& file : listed.tensor_files) {
     if (!NumberOf(file).has_value()) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is an ONNX test set, which is one sample, expected a "
-                    "folder of samples (give the folder that it is in)",
-                    folder));
+    return InvalidArgument(
+        "{}: is an ONNX test set, which is one sample, expected a folder of "
+        "samples (give the folder that it is in)",
+        folder);
   }
   SampleFolder found;
   found.samples = std::move(listed.folders);
@@ -374,10 +372,10 @@ absl::StatusOr<SampleFolder> ListSamples(const std::string& folder) {
     found.passed_over.push_back(fs::path(path).filename());
   }
   if (!found.samples.empty()) return found;
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: has no samples, expected files .npz, .params, .npy or .pb, or "
       "folders of them",
-      folder));
+      folder);
 }
 
 std::vector<std::string> TensorFilesOf(const std::string& sample) {
@@ -410,10 +408,10 @@ absl::StatusOr<std::vector<InputFile>> FilesOfSample(const std::string& sample,
     }
   }
   if (!files.empty()) return files;
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: is a folder without inputs, expected input_0.pb, or files .npz, "
       ".params, .npy or .pb",
-      sample));
+      sample);
 }
 
 absl::StatusOr<TensorPatch> ReadPatch(const GraphIndex& index,

@@ -9,7 +9,7 @@
 #include "nodewise/lower/region.h"
 #include "nodewise/lower/region_kernels.h"
 #include "nodewise/runner/reference_kernels.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -58,10 +58,10 @@ absl::Status CheckPair(const GraphNode& node, const GraphNode& partner) {
       node.flatten == partner.flatten) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "has {} inputs and {} outputs, expected {} and {}, as in the reference",
       node.inputs.size(), node.num_outputs, partner.inputs.size(),
-      partner.num_outputs));
+      partner.num_outputs);
 }
 
 absl::StatusOr<Partners> PairNodes(const GraphTarget& candidate,
@@ -76,10 +76,9 @@ absl::StatusOr<Partners> PairNodes(const GraphTarget& candidate,
     const auto found = reference.index().FindNode(key);
     if (!found.ok() || reference.index().KeyOf(*found) != key ||
         !expected.IsFunction(*found)) {
-      return absl::InvalidArgumentError(
-          fmt::format("node {}: is not in {}, expected two builds of one "
-                      "network",
-                      key, reference.name()));
+      return InvalidArgument(
+          "node {}: is not in {}, expected two builds of one network", key,
+          reference.name());
     }
     const GraphNode& partner = expected.node(*found);
     NODEWISE_RETURN_IF_ERROR(
@@ -152,9 +151,8 @@ class StandInLibrary : public Library {
     // would take the result for that of the reference.
     auto function = reference_->Bind(request);
     if (function.ok()) return function;
-    return absl::UnimplementedError(
-        fmt::format("node {}: the reference cannot stand in for it: {}", name,
-                    MessageOf(function.status())));
+    return Unimplemented("node {}: the reference cannot stand in for it: {}",
+                         name, MessageOf(function.status()));
   }
 
  private:

@@ -11,7 +11,7 @@
 #include "nodewise/ndarray/tensor_stats.h"
 #include "nodewise/runner/input_files.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -63,8 +63,8 @@ absl::StatusOr<std::vector<NDArray>> InOrder(
     const std::string& name = network.value(id).name;
     const NDArray* const found = FindTensor(given, name);
     if (found == nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("input {}: was not given, expected a tensor", name));
+      return InvalidArgument("input {}: was not given, expected a tensor",
+                             name);
     }
     inputs.push_back(*found);
   }
@@ -251,9 +251,8 @@ class NetworkRunner : public Runner {
       if (!tensor.ok()) return At(patch.where, tensor.status());
       if (!patched.insert(*id).second) {
         return At(patch.where,
-                  absl::InvalidArgumentError(
-                      fmt::format("{}: value {}: is given twice, expected once",
-                                  patch.from, patch.entry)));
+                  InvalidArgument("{}: value {}: is given twice, expected once",
+                                  patch.from, patch.entry));
       }
       if (value.kind != NetworkValue::Kind::kInput) {
         (*replaced)[*id] = *std::move(tensor);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -82,9 +82,8 @@ absl::StatusOr<std::vector<std::string>> ChooseNodes(
   for (const std::string& text : expressions) {
     const RE2 expression(text, options);
     if (!expression.ok()) {
-      return absl::InvalidArgumentError(
-          fmt::format("\"{}\" is not a regular expression of RE2: {}", text,
-                      expression.error()));
+      return InvalidArgument("\"{}\" is not a regular expression of RE2: {}",
+                             text, expression.error());
     }
     bool is_found = false;
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
@@ -93,10 +92,10 @@ absl::StatusOr<std::vector<std::string>> ChooseNodes(
       is_chosen[n] = is_found = true;
     }
     if (is_found) continue;
-    return absl::NotFoundError(
-        fmt::format("\"{}\" is found in no function node's name, expected a "
-                    "regular expression of nodes' names",
-                    text));
+    return NotFound(
+        "\"{}\" is found in no function node's name, expected a regular "
+        "expression of nodes' names",
+        text);
   }
   std::vector<std::string> keys;
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {

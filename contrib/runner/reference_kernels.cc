@@ -3,10 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 
 namespace nodewise {
@@ -16,11 +15,11 @@ absl::Status StoreRegionOutput(const Region& region, size_t i,
   // The graph was made with the sizes of some inputs at hand. Other data may
   // give others, as a NonZero does, and the memory at the output would not fit.
   if (!IsOfType(made, region.outputs[i])) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "output {}: makes {} of these inputs, expected {}, for which the graph "
         "was made (make it with these inputs: {}, and let it compute as now)",
         i, ToString(TensorType::Of(*made)), ToString(region.outputs[i]),
-        NameOf(Way::kInputs)));
+        NameOf(Way::kInputs));
   }
   // A faulty storage plan may let them overlap.
   std::memmove(output.data(), made.data(), made.bytes());

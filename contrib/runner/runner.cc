@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -84,12 +84,11 @@ class NetworkInputList : public InputList {
       names.push_back(value(i).name);
     }
     if (names.empty()) {
-      return absl::NotFoundError(
-          fmt::format("input {}: the model has no inputs", name));
+      return NotFound("input {}: the model has no inputs", name);
     }
-    return absl::NotFoundError(fmt::format(
+    return NotFound(
         "input {}: the model has none of that name, expected one of {}{}", name,
-        ListOf(names), DidYouMean(name, names)));
+        ListOf(names), DidYouMean(name, names));
   }
   bool Fits(size_t input, const NDArray& tensor) const override {
     return AreCompatible(TensorType::Of(*tensor), value(input).type);
@@ -109,18 +108,16 @@ absl::Status CheckGiven(const InputList& list, size_t input,
                         const NDArray& tensor, const NDArray& before) {
   const std::string key = list.Key(input);
   if (!tensor.defined()) {
-    return absl::InvalidArgumentError(
-        fmt::format("input {}: is an undefined tensor", key));
+    return InvalidArgument("input {}: is an undefined tensor", key);
   }
   if (before.defined()) {
-    return absl::InvalidArgumentError(
-        fmt::format("input {}: is given twice, expected once", key));
+    return InvalidArgument("input {}: is given twice, expected once", key);
   }
   // Executors and the reference trust the type from here on.
   if (!list.Fits(input, tensor)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "input {}: is {}, expected {}", key,
-        TypeToString(tensor.shape(), tensor.dtype()), list.TypeText(input)));
+    return InvalidArgument("input {}: is {}, expected {}", key,
+                           TypeToString(tensor.shape(), tensor.dtype()),
+                           list.TypeText(input));
   }
   return list.CheckSettable(input);
 }
@@ -138,9 +135,8 @@ absl::Status CheckCapabilities(const Runner& runner,
   };
   for (const auto& [is_asked, capability] : asked) {
     if (!is_asked || runner.Can(capability)) continue;
-    return absl::UnimplementedError(
-        fmt::format("runner {}: does not have {}, expected one that does",
-                    runner.name(), NameOf(capability)));
+    return Unimplemented("runner {}: does not have {}, expected one that does",
+                         runner.name(), NameOf(capability));
   }
   return absl::OkStatus();
 }
@@ -170,8 +166,8 @@ absl::StatusOr<std::vector<NDArray>> MatchInputs(
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].defined() || !list.IsNeeded(i)) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "input {}: was not given, expected {}", list.Key(i), list.TypeText(i)));
+    return InvalidArgument("input {}: was not given, expected {}", list.Key(i),
+                           list.TypeText(i));
   }
   return tensors;
 }
@@ -211,15 +207,15 @@ absl::StatusOr<std::vector<NDArray>> Runner::Check(
     absl::Span<const NamedTensor> inputs, const RunOptions& options) const {
   NODEWISE_RETURN_IF_ERROR(CheckCapabilities(*this, options));
   if (options.repeats == 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("runner {}: found 0 repeats, expected 1 or more", name()));
+    return InvalidArgument("runner {}: found 0 repeats, expected 1 or more",
+                           name());
   }
   // Each repeat would end at the same place, and the times would not be those
   // of the network.
   if (options.repeats > 1 && options.stop.has_value()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "runner {}: found {} repeats of a run that stops early, expected one",
-        name(), options.repeats));
+        name(), options.repeats);
   }
   // Last, because it holds on to the tensors: a run that is refused takes
   // nothing.
@@ -282,15 +278,14 @@ TensorItem ItemOf(const TensorKey& key, const NDArray& tensor) {
 
 absl::Status CheckPatch(const TensorPatch& patch, const NetworkValue& value) {
   if (value.kind == NetworkValue::Kind::kConstant) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "value {}: is a constant, expected an input or what an operation makes",
-        value.name));
+        value.name);
   }
   const TensorType type = TensorType::Of(*patch.tensor);
   if (AreCompatible(type, value.type)) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("value {}: is {}, expected {}",
-                                                value.name, ToString(type),
-                                                ToString(value.type)));
+  return InvalidArgument("value {}: is {}, expected {}", value.name,
+                         ToString(type), ToString(value.type));
 }
 
 std::string_view NameOf(NodeFailure::Kind kind) {

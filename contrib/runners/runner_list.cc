@@ -4,10 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "fmt/format.h"
 #include "nodewise/runner/network_runner.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 #ifdef NODEWISE_USE_PROFILER
 #include "nodewise/guarded/guarded_runner.h"
@@ -92,18 +91,17 @@ absl::StatusOr<RunnerMaker> MakerOf(std::string_view kind,
     if (row.name != kind) continue;
     if (!row.takes(target)) {
       // The kind exists, so the target is what has to change.
-      return absl::InvalidArgumentError(
-          fmt::format("{}: is nothing that runner {} can run, expected {}",
-                      target.name, kind, row.summary));
+      return InvalidArgument(
+          "{}: is nothing that runner {} can run, expected {}", target.name,
+          kind, row.summary);
     }
     // The maker holds the target, so that it may be called when the caller has
     // long forgotten it.
     return RunnerMaker(
         [make = row.make, target = std::move(target)] { return make(target); });
   }
-  return absl::NotFoundError(
-      fmt::format("runner {}: this build has none of that name{}", kind,
-                  DidYouMean(kind, names)));
+  return NotFound("runner {}: this build has none of that name{}", kind,
+                  DidYouMean(kind, names));
 }
 
 }  // namespace nodewise

@@ -12,7 +12,7 @@
 #include "nodewise/passes/pass_list.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/session/session.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_source.h"
 
@@ -80,20 +80,20 @@ absl::StatusOr<PrecisionOptions> OptionsOf(const PrecisionSpec& spec,
   options.keep = spec.keep;
   const bool is_int8 = options.precision == Precision::kInt8;
   if (samples.empty() && (is_int8 || spec.ranks_operations)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: there are no sample inputs, expected at least one",
-                    is_int8 ? "int8" : "the ranking of operations"));
+    return InvalidArgument(
+        "{}: there are no sample inputs, expected at least one",
+        is_int8 ? "int8" : "the ranking of operations");
   }
   if (!is_int8) return options;
   options.most_weight = OneDnnMostWeight();
   NODEWISE_ASSIGN_OR_RETURN(options.calibration,
                             Calibrate(network, samples, spec.calibration));
   if (!options.calibration.empty()) return options;
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "int8: with {}, no float32 value of the model has a finite number, "
       "expected a range for one at least (other samples; a model without "
       "float32 values has nothing to lower)",
-      CountOf(samples.size(), "sample input")));
+      CountOf(samples.size(), "sample input"));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@
 #include "nodewise/runner/node_graph.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -187,10 +187,10 @@ absl::StatusOr<OpaqueReport> SettleOpaque(const TargetSpec& spec,
   if (!opaque.ok()) return At(spec.path, opaque.status());
   if (opaque->operators.empty() || opaque->program.empty()) return opaque;
   if (spec.precision.precision.has_value()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: cannot be lowered to {} where {} runs operations, expected one of "
         "both",
-        spec.path, ToString(*spec.precision.precision), opaque->program));
+        spec.path, ToString(*spec.precision.precision), opaque->program);
   }
   NODEWISE_ASSIGN_OR_RETURN(
       *network, WithFoundTypes(spec, std::move(*network), files, diagnostics));
@@ -294,7 +294,7 @@ absl::Status StandIn(const std::vector<std::string>& expressions,
                      Session* session) {
   if (expressions.empty()) return absl::OkStatus();
   if (session->target == nullptr) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "stand-in: the interpreter runs the whole model, expected a model or "
         "an artefact that becomes a graph");
   }

@@ -21,7 +21,7 @@
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/session.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
@@ -114,10 +114,10 @@ absl::StatusOr<Session> OpenArtefact(const TargetSpec& spec,
                                         types, session.built_ins));
   if (spec.lowering.backend.has_value() &&
       !HasBuiltInFunctions(session.target->graph())) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: has compiled functions, expected a model or an artefact of "
         "built-in functions, for which a backend can be chosen",
-        session.target->name()));
+        session.target->name());
   }
   return session;
 }
@@ -191,9 +191,9 @@ absl::StatusOr<Session> OpenWithSamples(const TargetSpec& spec,
   NODEWISE_ASSIGN_OR_RETURN(Session session,
                             OpenWithoutInputs(sized, &files, diagnostics));
   if (session.target == nullptr) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: stays a model, expected one that becomes a graph for samples",
-        session.name));
+        session.name);
   }
   for (const std::string& path : folder.samples) {
     session.samples.push_back(

@@ -12,7 +12,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/passes/known_part.h"
 #include "nodewise/session/session.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

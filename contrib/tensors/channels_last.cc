@@ -5,10 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -47,10 +46,9 @@ std::vector<int64_t> SidesTo(bool to_last, int rank) {
 // The way back is the transpose of that.
 absl::StatusOr<NDArray> MoveChannels(const DLTensor& tensor, bool to_last) {
   if (tensor.ndim < 3) {
-    return absl::InvalidArgumentError(
-        fmt::format("has {} sides, expected 3 at least, of which one are its "
-                    "channels",
-                    tensor.ndim));
+    return InvalidArgument(
+        "has {} sides, expected 3 at least, of which one are its channels",
+        tensor.ndim);
   }
   std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
   MoveSide(to_last, &shape);

@@ -14,7 +14,7 @@
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/dump_graph.h"
@@ -355,21 +355,19 @@ class DumpSource final : public TensorSource {
       return names_status_;
     }
     if (!dump_.has_tensors) {
-      return absl::DataLossError(fmt::format(
+      return DataLoss(
           "{}: the run had not come to its end, expected a complete dump",
-          dump_.folder));
+          dump_.folder);
     }
     if (dump_.missing.empty()) {
-      return absl::DataLossError(
-          fmt::format("{}: is cut short before the first tensor, expected a "
-                      "complete dump",
-                      dump_.tensors_path));
+      return DataLoss(
+          "{}: is cut short before the first tensor, expected a complete dump",
+          dump_.tensors_path);
     }
-    return absl::DataLossError(
-        fmt::format("{}: is cut short, {} missing, expected a complete "
-                    "dump ({})",
-                    dump_.tensors_path, CountOf(dump_.missing.size(), "tensor"),
-                    ListOf(dump_.missing, kMostMissing)));
+    return DataLoss(
+        "{}: is cut short, {} missing, expected a complete dump ({})",
+        dump_.tensors_path, CountOf(dump_.missing.size(), "tensor"),
+        ListOf(dump_.missing, kMostMissing));
   }
 
  private:
@@ -432,11 +430,11 @@ absl::StatusOr<Graph> ReadGraph(const std::string& folder) {
   const std::string path = folder + "/" + kSourceGraphFile;
   auto text = GraphText::FromFile(path);
   if (absl::IsNotFound(text.status())) {
-    return absl::NotFoundError(fmt::format(
+    return NotFound(
         "{}: has no {}, expected a dump with the graph that ran, as nodewise "
         "dump writes it where there is one (libraries of today's TVM have "
         "none: {} takes these themselves)",
-        folder, kSourceGraphFile, NameOf(Way::kModelBeside)));
+        folder, kSourceGraphFile, NameOf(Way::kModelBeside));
   }
   NODEWISE_RETURN_IF_ERROR(text.status());
   return ParseGraph(*std::move(text));
@@ -458,9 +456,9 @@ absl::Status CheckIsGraphOfRun(const std::string& folder, const Graph& graph) {
   // The code that reads the tensors reports what is wrong with such a file.
   if (!are_read) return absl::OkStatus();
   const auto fails = [&](const std::string& what) {
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "{}/{}: {} {}: one of the two is of another network (dump it again)",
-        folder, kSourceGraphFile, what, kGraphDumpFile));
+        folder, kSourceGraphFile, what, kGraphDumpFile);
   };
   if (of_run.nodes.size() != expected.nodes.size()) {
     return fails(fmt::format("has {}, expected {} as in",
@@ -544,10 +542,10 @@ class CheckedSource final : public TensorSource {
         AreSameKind(tensor.dtype, expected.dtype)) {
       return absl::OkStatus();
     }
-    return absl::DataLossError(fmt::format(
-        "{}: tensor {} is {}, expected {} as in {} (dump it again)", name(),
-        Printable(key.Name()), TypeToString(ShapeOf(tensor), tensor.dtype),
-        TypeToString(expected.shape, expected.dtype), graph_name_));
+    return DataLoss("{}: tensor {} is {}, expected {} as in {} (dump it again)",
+                    name(), Printable(key.Name()),
+                    TypeToString(ShapeOf(tensor), tensor.dtype),
+                    TypeToString(expected.shape, expected.dtype), graph_name_);
   }
 
   const std::unique_ptr<TensorSource> source_;
@@ -572,9 +570,9 @@ absl::StatusOr<std::vector<DumpNode>> ParseGraphDump(std::string_view text,
   GraphDumpEvents events;
   const bool is_read = nlohmann::json::sax_parse(text, &events);
   if (is_read && events.has_nodes()) return events.TakeNodes();
-  return absl::DataLossError(fmt::format(
+  return DataLoss(
       "{}: is not a graph of a dump, expected JSON with nodes that have names",
-      where));
+      where);
 }
 
 DumpNodeKeys::DumpNodeKeys(std::map<uint32_t, std::string> names)

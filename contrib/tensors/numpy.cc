@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -396,17 +396,16 @@ absl::StatusOr<std::string> MakeNpyHeader(absl::Span<const int64_t> shape,
       FindType([&](const TypeName& row) { return row.dtype == scalar; });
   // Vectors of bool and of types of 2 and 4 bits are packed, numpy's are not.
   if (type == nullptr || (dtype.lanes > 1 && dtype.bits < 8)) {
-    return absl::UnimplementedError(
-        fmt::format("type {} is none that numpy has (store it as .params)",
-                    ToString(dtype)));
+    return Unimplemented("type {} is none that numpy has (store it as .params)",
+                         ToString(dtype));
   }
   std::vector<int64_t> dims(shape.begin(), shape.end());
   if (dtype.lanes > 1) dims.push_back(dtype.lanes);
   if (dims.size() > kNpyMaxRank) {
-    return absl::UnimplementedError(
-        fmt::format("tensor has {} dimensions, expected at most {}, as in "
-                    "numpy (store it as .params)",
-                    dims.size(), kNpyMaxRank));
+    return Unimplemented(
+        "tensor has {} dimensions, expected at most {}, as in numpy (store it "
+        "as .params)",
+        dims.size(), kNpyMaxRank);
   }
   std::string dict = fmt::format(
       "{{'descr': '{:c}{}', 'fortran_order': False, 'shape': {}, }}",
@@ -473,9 +472,8 @@ absl::StatusOr<NpzReader> NpzReader::Open(absl::Span<const uint8_t> bytes,
   for (const ZipMember& member : reader.members_) {
     reader.names_.push_back(TensorName(member.name));
     if (seen.insert(reader.names_.back()).second) continue;
-    return absl::DataLossError(
-        fmt::format("{}: member {} comes twice, expected it once", where,
-                    QuotedZipName(member.name)));
+    return DataLoss("{}: member {} comes twice, expected it once", where,
+                    QuotedZipName(member.name));
   }
   reader.where_ = std::move(where);
   return reader;
@@ -498,14 +496,12 @@ absl::StatusOr<NDArray> NpzReader::Read(size_t index) const {
 absl::Status NpzNames::Add(const std::string& name) {
   const size_t size = name.size() + kSuffix.size();
   if (size > ZipWriter::kMaxNameBytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("member name has {} bytes, expected at most {}", size,
-                    ZipWriter::kMaxNameBytes));
+    return InvalidArgument("member name has {} bytes, expected at most {}",
+                           size, ZipWriter::kMaxNameBytes);
   }
   // An archive may hold a name twice, but a reader would only find one.
   if (names_.insert(name).second) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("tensor {} comes twice, expected it once", name));
+  return InvalidArgument("tensor {} comes twice, expected it once", name);
 }
 
 absl::Status NpzWriter::Add(const std::string& name, const NDArray& tensor) {

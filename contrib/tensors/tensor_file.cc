@@ -12,11 +12,10 @@
 #include "contrib/tensors/spool_file.h"
 #include "contrib/tensors/zip.h"
 #include "dlpack/dlpack.h"
-#include "fmt/format.h"
 #include "nodewise/ndarray/record.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_proto.h"
 
 namespace nodewise {
@@ -52,10 +51,9 @@ absl::StatusOr<TensorFormat> FormatOfExtension(const std::string& path) {
   for (const FormatRow& row : kFormats) {
     if (row.extension == extension) return row.format;
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: extension is \"{}\", expected .npy, .npz, .params or "
-                  ".pb",
-                  path, extension));
+  return InvalidArgument(
+      "{}: extension is \"{}\", expected .npy, .npz, .params or .pb", path,
+      extension);
 }
 
 // The content comes first: a file may have been renamed. A file that is cut
@@ -81,9 +79,9 @@ absl::Status CheckTensorFits(TensorFormat format, const std::string& name,
 absl::Status CheckTensorCount(TensorFormat format, size_t count) {
   const FormatRow& row = RowOf(format);
   if (!row.holds_one || count == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{} tensors for a {} file, expected 1 (.npz holds any number)", count,
-      row.extension));
+      row.extension);
 }
 
 // Everything that the format cannot hold is found before anything is written.
@@ -91,8 +89,7 @@ absl::Status CheckTensors(TensorFormat format,
                           absl::Span<const NamedTensor> tensors) {
   for (const NamedTensor& entry : tensors) {
     if (!entry.tensor.defined()) {
-      return absl::InvalidArgumentError(
-          fmt::format("tensor {} is undefined", entry.name));
+      return InvalidArgument("tensor {} is undefined", entry.name);
     }
     NODEWISE_RETURN_IF_ERROR(
         CheckTensorFits(format, entry.name, *entry.tensor));

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

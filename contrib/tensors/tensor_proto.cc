@@ -13,7 +13,7 @@
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "nodewise/tensors/tensor_type.h"
 
@@ -77,16 +77,14 @@ absl::Status CheckData(const TensorFields& fields, DLDataType dtype,
                        int64_t elements) {
   const std::vector<DataList> lists = ListsOf(fields);
   if (lists.size() + (fields.has_raw ? 1 : 0) > 1) {
-    return absl::DataLossError(
-        fmt::format("has both {} and {}, expected its data once", lists[0].name,
-                    fields.has_raw ? "raw_data" : lists[1].name));
+    return DataLoss("has both {} and {}, expected its data once", lists[0].name,
+                    fields.has_raw ? "raw_data" : lists[1].name);
   }
   const auto check_size = [&](const char* list, size_t found, size_t expected,
                               const char* unit) {
     if (found == expected) return absl::OkStatus();
-    return absl::DataLossError(fmt::format("{} has {} {}, expected {} for {}",
-                                           list, found, unit, expected,
-                                           TypeToString(fields.dims, dtype)));
+    return DataLoss("{} has {} {}, expected {} for {}", list, found, unit,
+                    expected, TypeToString(fields.dims, dtype));
   };
   const size_t stored = OnnxBytes(dtype, elements);
   if (fields.has_raw) {
@@ -94,9 +92,8 @@ absl::Status CheckData(const TensorFields& fields, DLDataType dtype,
   }
   const char* const list = ListFor(dtype);
   if (!lists.empty() && lists[0].name != std::string_view(list)) {
-    return absl::DataLossError(
-        fmt::format("has its data in {}, expected {} or raw_data for {}",
-                    lists[0].name, list, ToString(dtype)));
+    return DataLoss("has its data in {}, expected {} or raw_data for {}",
+                    lists[0].name, list, ToString(dtype));
   }
   const size_t found = lists.empty() ? 0 : lists[0].size;
   // Each number of this list is a byte of packed elements.
@@ -115,9 +112,9 @@ absl::Status CopyList(const char* list, absl::Span<const From> from,
     out[i] = static_cast<To>(from[i]);
     if (static_cast<From>(out[i]) == from[i]) continue;
     if constexpr (std::is_integral_v<From>) {
-      return absl::DataLossError(fmt::format(
-          "{}: element {} is {}, expected {:d} to {:d}", list, i, from[i],
-          std::numeric_limits<To>::min(), std::numeric_limits<To>::max()));
+      return DataLoss("{}: element {} is {}, expected {:d} to {:d}", list, i,
+                      from[i], std::numeric_limits<To>::min(),
+                      std::numeric_limits<To>::max());
     }
   }
   return absl::OkStatus();
@@ -130,8 +127,8 @@ absl::Status CheckBools(const NDArray& tensor) {
   const uint8_t* const wrong =
       std::find_if(data, end, [](uint8_t byte) { return byte > 1; });
   if (wrong == end) return absl::OkStatus();
-  return absl::DataLossError(fmt::format(
-      "element {} is {}, expected 0 or 1 for bool", wrong - data, *wrong));
+  return DataLoss("element {} is {}, expected 0 or 1 for bool", wrong - data,
+                  *wrong);
 }
 
 // In this list a number holds one byte, which packs several elements.
@@ -141,9 +138,9 @@ absl::Status UnpackInt32s(absl::Span<const int32_t> from, const NDArray& to) {
   for (size_t i = 0; i < from.size(); ++i) {
     // Some writers give packed bytes a sign.
     if (from[i] < INT8_MIN || from[i] > UINT8_MAX) {
-      return absl::DataLossError(fmt::format(
+      return DataLoss(
           "int32_data: number {} is {}, expected a byte of packed elements", i,
-          from[i]));
+          from[i]);
     }
     bytes.push_back(static_cast<uint8_t>(from[i]));
   }
@@ -205,8 +202,8 @@ NDArray Borrowed(const TensorFields& fields, DLDataType dtype,
 absl::StatusOr<size_t> DataBytes(absl::Span<const int64_t> dims,
                                  DLDataType dtype) {
   if (dims.size() > kMostDims) {
-    return absl::DataLossError(fmt::format(
-        "has {} dimensions, expected at most {}", dims.size(), kMostDims));
+    return DataLoss("has {} dimensions, expected at most {}", dims.size(),
+                    kMostDims);
   }
   auto bytes = CheckedBytes(dims, dtype);
   if (bytes.ok()) return bytes;
@@ -515,10 +512,10 @@ absl::StatusOr<std::vector<NamedTensor>> InitializersOf(
     tensors.push_back(std::move(tensor));
   }
   if (!tensors.empty()) return tensors;
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: holds no tensor, expected a TensorProto, or a graph with "
       "initializers",
-      where));
+      where);
 }
 
 }  // namespace
@@ -564,10 +561,10 @@ absl::StatusOr<std::string> OnnxDataOf(const NDArray& tensor) {
     const unsigned bits = elements[i] & mask;
     const bool is_integer = dtype.code == kDLInt || dtype.code == kDLUInt;
     if (is_integer && Widened(dtype, bits) != elements[i]) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "element {} is {}, which {} does not hold", i,
           dtype.code == kDLInt ? static_cast<int8_t>(elements[i]) : elements[i],
-          ToString(dtype)));
+          ToString(dtype));
     }
     packed[i / in_byte] =
         static_cast<char>(static_cast<uint8_t>(packed[i / in_byte]) |
@@ -608,9 +605,8 @@ absl::StatusOr<NamedTensor> ParseTensorProto(absl::Span<const uint8_t> bytes,
 absl::StatusOr<std::string> WriteTensorProto(const NamedTensor& tensor) {
   const auto number = OnnxNumberOf(tensor.tensor.dtype());
   if (!number) {
-    return absl::UnimplementedError(
-        fmt::format("tensor {}: is {}, expected a type that ONNX has",
-                    tensor.name, ToString(tensor.tensor.dtype())));
+    return Unimplemented("tensor {}: is {}, expected a type that ONNX has",
+                         tensor.name, ToString(tensor.tensor.dtype()));
   }
   // The elements always go into raw_data, which can hold all types.
   NODEWISE_ASSIGN_OR_RETURN(const NDArray host, HostTensor(tensor.tensor));

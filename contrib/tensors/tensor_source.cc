@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_collector.h"
 #include "nodewise/tensors/tensor_file.h"
@@ -149,16 +149,15 @@ absl::Status AddFiles(const std::string& folder, std::string_view kind,
   uint32_t expected = 0;
   for (const auto& [number, path] : found) {
     if (number != expected) {
-      return absl::DataLossError(
-          fmt::format("{}: has {}_{}.pb but no {}_{}.pb, expected all "
-                      "numbers from 0 on",
-                      folder, kind, number, kind, expected));
+      return DataLoss(
+          "{}: has {}_{}.pb but no {}_{}.pb, expected all numbers from 0 on",
+          folder, kind, number, kind, expected);
     }
     if (!names.empty() && number >= names.size()) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{}: has {} files {}_N.pb, expected at most {} (one for each {} of "
           "the model)",
-          folder, found.size(), kind, names.size(), kind));
+          folder, found.size(), kind, names.size(), kind);
     }
     files->push_back(
         {path, names.empty() ? "" : names[number], kind == kInput});
@@ -206,8 +205,8 @@ class TestSet final : public TensorSource {
   static absl::StatusOr<NamedTensor> Read(const SetFile& file) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(file.path));
     if (tensors.size() != 1) {
-      return absl::DataLossError(fmt::format("{}: has {} tensors, expected 1",
-                                             file.path, tensors.size()));
+      return DataLoss("{}: has {} tensors, expected 1", file.path,
+                      tensors.size());
     }
     return NamedTensor{file.name.empty() ? tensors[0].name : file.name,
                        tensors[0].tensor};
@@ -254,14 +253,13 @@ absl::StatusOr<std::unique_ptr<TensorSource>> OpenFolder(
   const std::vector<std::string> sets = TestSetsIn(path);
   if (sets.size() == 1) return OpenTestSet(sets[0], names);
   if (sets.empty()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: is a folder without tensors, expected a dump, an ONNX test set "
         "(input_0.pb, output_0.pb) or a file of tensors",
-        path));
+        path);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: has {} test sets, expected one (give one of {})", path,
-                  sets.size(), ListOf(sets, 4)));
+  return InvalidArgument("{}: has {} test sets, expected one (give one of {})",
+                         path, sets.size(), ListOf(sets, 4));
 }
 
 }  // namespace
@@ -277,8 +275,8 @@ std::string TensorKey::Name() const {
 absl::StatusOr<NDArray> TensorItem::Keep() const {
   if (lasting.defined()) return lasting;
   if (tensor != nullptr) return NDArray::Borrow(*tensor, nullptr).CopyToHost();
-  return absl::NotFoundError(fmt::format("{}: tensor {} is not there: {}",
-                                         key.source, key.Name(), why_absent));
+  return NotFound("{}: tensor {} is not there: {}", key.source, key.Name(),
+                  why_absent);
 }
 
 // The message suggests a name that is alike, for one that was mistyped.
@@ -286,12 +284,11 @@ absl::Status TensorNotFound(const std::string& where, const TensorKey& key,
                             const std::vector<std::string>& names) {
   const std::string name = key.Name();
   if (names.empty()) {
-    return absl::NotFoundError(
-        fmt::format("{}: has no tensors, expected {}", where, name));
+    return NotFound("{}: has no tensors, expected {}", where, name);
   }
-  return absl::NotFoundError(fmt::format(
-      "{}: has no tensor {}, expected one of its {} ({}){}", where, name,
-      names.size(), ListOf(names, kMostListed), DidYouMean(name, names)));
+  return NotFound("{}: has no tensor {}, expected one of its {} ({}){}", where,
+                  name, names.size(), ListOf(names, kMostListed),
+                  DidYouMean(name, names));
 }
 
 bool IsNameOf(const std::string& name, const TensorKey& key) {
@@ -337,10 +334,10 @@ bool IsFoundAgain(const TensorSource& source) {
 }
 
 absl::StatusOr<NDArray> TensorSource::Find(const TensorKey& key) {
-  return absl::UnimplementedError(
-      fmt::format("{}: tensor {}: cannot be looked for, expected a dump "
-                  "or a file (its tensors can only be visited in order)",
-                  name(), key.Name()));
+  return Unimplemented(
+      "{}: tensor {}: cannot be looked for, expected a dump or a file (its "
+      "tensors can only be visited in order)",
+      name(), key.Name());
 }
 
 absl::Status VisitEach(

@@ -11,9 +11,8 @@
 #include <utility>
 
 #include "contrib/tensors/spool_file.h"
-#include "fmt/format.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/temporary.h"
 
 namespace nodewise {
@@ -115,9 +114,8 @@ absl::StatusOr<NDArray> SpoolFile::Load(size_t offset, size_t bytes,
   struct stat status;
   if (fstat(descriptor_, &status) != 0) return SystemError(path_, "cannot map");
   if (static_cast<size_t>(status.st_size) < offset + bytes) {
-    return absl::DataLossError(
-        fmt::format("{}: the file beside it has {} bytes, expected {} at least",
-                    path_, status.st_size, offset + bytes));
+    return DataLoss("{}: the file beside it has {} bytes, expected {} at least",
+                    path_, status.st_size, offset + bytes);
   }
   // A mapping begins at a page, so what stands before the part on its page is
   // mapped as well. Only the pages that are read take memory, and the system
@@ -168,8 +166,8 @@ absl::Status TensorSpool::Take(const TensorItem& item) {
     NODEWISE_ASSIGN_OR_RETURN(tensor, item.Keep());
   }
   if (!places_.emplace(item.key, kept_.size()).second) {
-    return absl::DataLossError(fmt::format(
-        "{}: came twice, expected each tensor once", item.key.Name()));
+    return DataLoss("{}: came twice, expected each tensor once",
+                    item.key.Name());
   }
   Kept kept;
   kept.key = item.key;
@@ -195,8 +193,7 @@ absl::Status TensorSpool::Take(const TensorItem& item) {
 absl::StatusOr<size_t> TensorSpool::Find(const TensorKey& key) const {
   const auto found = places_.find(key);
   if (found != places_.end()) return found->second;
-  return absl::NotFoundError(
-      fmt::format("{}: no such tensor was put aside", key.Name()));
+  return NotFound("{}: no such tensor was put aside", key.Name());
 }
 
 absl::StatusOr<NDArray> TensorSpool::Load(size_t place) const {

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -53,8 +52,7 @@ bool Agree(const Dim& a, const Dim& b) {
 }
 
 absl::Status Differ(const TensorType& a, const TensorType& b) {
-  return absl::InvalidArgumentError(
-      fmt::format("{} does not agree with {}", ToString(a), ToString(b)));
+  return InvalidArgument("{} does not agree with {}", ToString(a), ToString(b));
 }
 
 // Returns the side that results from the sides `from_end` places from the end.
@@ -68,10 +66,10 @@ absl::StatusOr<Dim> BroadcastSides(absl::Span<const Shape> shapes,
     // A side of 1 is stretched to any other, so only two known sides that are
     // both longer can contradict each other.
     if (all != Dim(1) && all.is_known() && dim.is_known()) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "sides of {} and {} ({} from the last) cannot be broadcast, expected "
           "equal ones or a 1",
-          all.size(), dim.size(), from_end));
+          all.size(), dim.size(), from_end);
     }
     // A known side wins over an unknown one, which must be that or 1 if the
     // network is right.
@@ -164,12 +162,12 @@ absl::StatusOr<DLDataType> DTypeFromOnnx(int64_t number) {
   for (const OnnxType& type : kOnnxTypes) {
     if (type.number != number) continue;
     if (type.dtype.bits != 0) return type.dtype;
-    return absl::UnimplementedError(fmt::format(
-        "element type {} ({}) is not supported", type.name, number));
+    return Unimplemented("element type {} ({}) is not supported", type.name,
+                         number);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("element type {} is unknown, expected one of ONNX's, 1 to {}",
-                  number, std::size(kOnnxTypes)));
+  return InvalidArgument(
+      "element type {} is unknown, expected one of ONNX's, 1 to {}", number,
+      std::size(kOnnxTypes));
 }
 
 // Rows of refused types have no element type, and would be found by one that is

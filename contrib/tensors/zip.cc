@@ -13,7 +13,7 @@
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/archive.h"
 
 namespace nodewise {
@@ -386,8 +386,7 @@ absl::Status Resize(size_t size, std::string* buffer) {
   try {
     buffer->resize(size);
   } catch (const std::exception&) {
-    return absl::ResourceExhaustedError(
-        fmt::format("cannot allocate {} bytes to unpack to", size));
+    return ResourceExhausted("cannot allocate {} bytes to unpack to", size);
   }
   return absl::OkStatus();
 }
@@ -398,7 +397,7 @@ absl::Status Inflate(absl::Span<const uint8_t> packed, uint64_t size,
                      std::string* buffer) {
   Inflater inflater;
   if (!inflater.ready()) {
-    return absl::ResourceExhaustedError("cannot allocate zlib's state");
+    return ResourceExhausted("cannot allocate zlib's state");
   }
   size_t used = 0;
   int result = Z_OK;
@@ -414,19 +413,18 @@ absl::Status Inflate(absl::Span<const uint8_t> packed, uint64_t size,
     used = buffer->size() - room.size();
   }
   if (result == Z_MEM_ERROR) {
-    return absl::ResourceExhaustedError("cannot allocate zlib's window");
+    return ResourceExhausted("cannot allocate zlib's window");
   }
   if (result == Z_STREAM_END && used == size && packed.empty()) {
     buffer->resize(size);
     return absl::OkStatus();
   }
-  return absl::DataLossError(
-      fmt::format("packed data is damaged: {} after {} bytes, expected {}",
+  return DataLoss("packed data is damaged: {} after {} bytes, expected {}",
                   used > size              ? "goes on"
                   : result == Z_STREAM_END ? "ends"
                   : result == Z_BUF_ERROR  ? "is cut short"
                                            : "breaks",
-                  std::min<uint64_t>(used, size), size));
+                  std::min<uint64_t>(used, size), size);
 }
 
 // A reader needs version 2.0 of the format for folders and deflate, and 4.5 for
@@ -497,8 +495,7 @@ class ZipArchive final : public FileArchive {
       if (buffer.empty()) buffer.assign(bytes->begin(), bytes->end());
       return buffer;
     }
-    return absl::NotFoundError(
-        fmt::format("{}: has no member {}", where_, QuotedZipName(name)));
+    return NotFound("{}: has no member {}", where_, QuotedZipName(name));
   }
 
  private:
@@ -554,8 +551,8 @@ absl::StatusOr<absl::Span<const uint8_t>> UnpackZipMember(
   const uint32_t crc =
       static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size()));
   if (crc == member.crc) return bytes;
-  return absl::DataLossError(fmt::format(
-      "data has the CRC-32 {:08x}, expected {:08x}", crc, member.crc));
+  return DataLoss("data has the CRC-32 {:08x}, expected {:08x}", crc,
+                  member.crc);
 }
 
 // The header gives the CRC of the data and stands before it, so that the data

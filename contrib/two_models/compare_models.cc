@@ -20,7 +20,7 @@
 #include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/precision/sensitivity.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -706,10 +706,10 @@ absl::StatusOr<ModelComparison> CompareWithTensors(
   for (const ValueId input : network.inputs()) {
     const std::string& name = network.value(input).name;
     if (target.HasValue(name)) continue;
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "input {}: is not among the tensors, expected all inputs of the model "
         "by their names",
-        Printable(name)));
+        Printable(name));
   }
   ModelComparisonRequest request{network, target, {{}}};
   for (const NamedTensor& tensor : tensors) {
@@ -721,7 +721,7 @@ absl::StatusOr<ModelComparison> CompareWithTensors(
 absl::StatusOr<ModelComparison> CompareModels(
     const ModelComparisonRequest& request) {
   if (request.inputs.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "two models: no inputs are given, expected one set at least");
   }
   return ModelComparer(request).Run();

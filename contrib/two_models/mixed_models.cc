@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -10,7 +10,7 @@
 #include "contrib/two_models/model_side.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -783,10 +783,10 @@ absl::StatusOr<MatchedInputs> MatchModelInputs(
       found = place;
     }
     if (!found.has_value()) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "input {} of the reference: the target has no input of this name or "
           "with as many elements, expected one",
-          Printable(wanted.name)));
+          Printable(wanted.name));
     }
     used[*found] = true;
   }

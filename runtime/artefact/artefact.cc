@@ -6,13 +6,12 @@
 #include <variant>
 
 #include "absl/functional/function_ref.h"
-#include "fmt/format.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/vm/vm_library.h"
 
@@ -35,8 +34,8 @@ absl::Status VisitFolder(
     NODEWISE_RETURN_IF_ERROR(visit(*at));
   }
   if (!error) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("{}: cannot list the folder: {}",
-                                            folder.string(), error.message()));
+  return Unavailable("{}: cannot list the folder: {}", folder.string(),
+                     error.message());
 }
 
 // --- Writing one ---
@@ -48,11 +47,11 @@ absl::Status CheckOurs(const fs::directory_entry& entry) {
   const fs::file_status status = entry.symlink_status(error);
   if (!error && status.type() == fs::file_type::regular)
     return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: is {}, expected a file that convert left there, or none",
       entry.path().string(),
       status.type() == fs::file_type::symlink ? "a link"
-                                              : "not a regular file"));
+                                              : "not a regular file");
 }
 
 // A folder that holds something else would afterwards be another artefact than
@@ -62,8 +61,8 @@ absl::Status Prepare(const std::string& folder, bool has_source) {
   std::error_code error;
   fs::create_directory(folder, error);
   if (error) {
-    return absl::UnavailableError(
-        fmt::format("{}: cannot make the folder: {}", folder, error.message()));
+    return Unavailable("{}: cannot make the folder: {}", folder,
+                       error.message());
   }
   return VisitFolder(folder, [&](const fs::directory_entry& entry) {
     const std::string name = entry.path().filename().string();
@@ -72,9 +71,9 @@ absl::Status Prepare(const std::string& folder, bool has_source) {
         (has_source && name == kSourceFile)) {
       return CheckOurs(entry);
     }
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: holds {}, expected an empty folder, or what convert left there",
-        folder, name));
+        folder, name);
   });
 }
 
@@ -110,9 +109,9 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
       }));
   std::sort(found.begin(), found.end());
   if (found.size() > 1) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: has {} files *{} ({}, ...), expected {} or a single one",
-        folder.string(), found.size(), ending, found[0], preferred));
+        folder.string(), found.size(), ending, found[0], preferred);
   }
   return found.empty() ? std::string() : found[0];
 }
@@ -158,10 +157,10 @@ absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& given) {
   NODEWISE_ASSIGN_OR_RETURN(files.params,
                             FileWithEnding(target, ".params", "params.params"));
   if (!files.graph.empty() || !files.library.empty()) return files;
-  return absl::NotFoundError(
-      fmt::format("{}: holds no artefact, expected graph.json with lib.so and "
-                  "params.params, or a factory or VM library",
-                  target));
+  return NotFound(
+      "{}: holds no artefact, expected graph.json with lib.so and "
+      "params.params, or a factory or VM library",
+      target);
 }
 
 // Adds the parameters of a file to those that the library holds. The file's
@@ -186,10 +185,10 @@ absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
     break;
   }
   if (factory == nullptr || factory->imports().empty()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: holds no graph (it is compiled code alone; open its graph JSON, "
         "with this as {})",
-        files.library, NameOf(Way::kLibraryFile)));
+        files.library, NameOf(Way::kLibraryFile));
   }
   Artefact artefact;
   NODEWISE_ASSIGN_OR_RETURN(PackedFunc get_json,
@@ -210,8 +209,7 @@ absl::Status ComputeDims(Module& root, std::string_view kernel,
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
                             root.FindFunction(kernel));
   if (!function) {
-    return absl::NotFoundError(
-        fmt::format("the library has no function {}", kernel));
+    return NotFound("the library has no function {}", kernel);
   }
   const int64_t size[] = {static_cast<int64_t>(heap.size())};
   NODEWISE_ASSIGN_OR_RETURN(const NDArray numbers,
@@ -268,15 +266,14 @@ absl::StatusOr<Ref<Library>> LibraryFor(const ArtefactFiles& files,
                                         const Ref<Library>& built_ins) {
   if (root) return LibraryOf(root);
   if (!HasBuiltInFunctions(graph)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: no compiled library beside it (name it: {})",
-                    files.graph, NameOf(Way::kLibraryFile)));
+    return InvalidArgument("{}: no compiled library beside it (name it: {})",
+                           files.graph, NameOf(Way::kLibraryFile));
   }
   if (built_ins) return built_ins;
-  return absl::FailedPreconditionError(fmt::format(
+  return FailedPrecondition(
       "{}: its functions are nodewise's own, and this program has none "
       "(`nodewise run` of a build with USE_ONNX has them)",
-      files.graph));
+      files.graph);
 }
 
 // --- Giving away the code alone ---
@@ -331,8 +328,7 @@ absl::StatusOr<ArtefactFiles> FindArtefact(const std::string& target,
   if (fs::is_directory(target, error)) {
     NODEWISE_ASSIGN_OR_RETURN(files, FindInFolder(target));
   } else if (!fs::exists(target, error)) {
-    return absl::NotFoundError(
-        fmt::format("{}: no such file or folder", target));
+    return NotFound("{}: no such file or folder", target);
   } else if (fs::path(target).extension() == ".json") {
     files.graph = target;
   } else {
@@ -351,10 +347,10 @@ absl::StatusOr<Artefact> LoadArtefact(const ArtefactFiles& files,
   NODEWISE_ASSIGN_OR_RETURN(const auto bytecode, FindBytecode(files));
   if (bytecode != nullptr) return FromBytecode(files, *bytecode, given);
   if (!files.function.empty()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: is not a VM library, so it has no function {} to choose (leave "
         "out {})",
-        files.target, files.function, NameOf(Way::kFunction)));
+        files.target, files.function, NameOf(Way::kFunction));
   }
   Ref<Module> root;
   if (!files.library.empty()) {

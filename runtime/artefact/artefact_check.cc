@@ -16,7 +16,7 @@
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/vm/vm_graph.h"
 
@@ -275,10 +275,10 @@ class ArtefactChecker {
                                    factory->graph_json);
     }
     if (!library_.blob_status.ok()) return GraphText();
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: holds no graph (it is compiled code alone; open its graph JSON, "
         "with this as {})",
-        files_.library, NameOf(Way::kLibraryFile)));
+        files_.library, NameOf(Way::kLibraryFile));
   }
 
   // A malformed params file is a fault; an unreadable one is an error.

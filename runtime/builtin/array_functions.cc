@@ -12,7 +12,7 @@
 #include "nodewise/func/containers.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/builtin/builtin_functions.h"
 
 namespace nodewise {
@@ -22,8 +22,8 @@ absl::StatusOr<absl::Span<const int64_t>> TakeShape(const char* function,
                                                     const int64_t* shape,
                                                     int ndim) {
   if (ndim < 0 || ndim > kMostDims) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: ndim is {}, expected 0 to {}", function, ndim, kMostDims));
+    return InvalidArgument("{}: ndim is {}, expected 0 to {}", function, ndim,
+                           kMostDims);
   }
   if (ndim > 0 && shape == nullptr) return NullArgument(function, "shape");
   return absl::MakeConstSpan(shape, static_cast<size_t>(ndim));
@@ -33,16 +33,16 @@ absl::StatusOr<absl::Span<const int64_t>> TakeShape(const char* function,
 // here, the caller hears of it before anything is allocated.
 absl::Status CheckMemoryScope(DLDevice device, std::string_view scope) {
   if (scope.empty() || scope == "global") return absl::OkStatus();
-  return absl::UnimplementedError(fmt::format(
-      "{}: memory scope {} is not supported", ToString(device), scope));
+  return Unimplemented("{}: memory scope {} is not supported", ToString(device),
+                       scope);
 }
 
 absl::Status CheckStream(const char* function, DLDevice device,
                          TVMStreamHandle stream) {
   NODEWISE_RETURN_IF_ERROR(FindDevice(device).status());
   if (stream == nullptr) return absl::OkStatus();
-  return absl::UnimplementedError(fmt::format(
-      "{}: {} has no streams of its own", function, ToString(device)));
+  return Unimplemented("{}: {} has no streams of its own", function,
+                       ToString(device));
 }
 
 absl::StatusOr<DLDevice> DeviceAt(PackedArgs args, int index) {
@@ -116,13 +116,13 @@ absl::StatusOr<NDArray> ViewOf(const NDArray& array,
                                absl::Span<const int64_t> shape,
                                DLDataType dtype, int64_t offset) {
   if (offset < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("a view from byte {} on, expected 0 or more", offset));
+    return InvalidArgument("a view from byte {} on, expected 0 or more",
+                           offset);
   }
   if (!IsCompact(*array)) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "a view of {}: it has strides, expected a compact array (copy it)",
-        TypeToString(array.shape(), array.dtype())));
+        TypeToString(array.shape(), array.dtype()));
   }
   return array.View(shape, dtype, static_cast<size_t>(offset));
 }
@@ -194,12 +194,12 @@ struct Rows {
 absl::StatusOr<Rows> RowsAlong(const DLTensor& tensor, int64_t axis) {
   if (axis < 0) axis += tensor.ndim;
   if (!IsCompact(tensor)) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "sort: the input is strided, expected a compact tensor");
   }
   if (axis < 0 || axis >= tensor.ndim) {
-    return absl::InvalidArgumentError(fmt::format(
-        "sort: axis {} of a tensor with {} dimensions", axis, tensor.ndim));
+    return InvalidArgument("sort: axis {} of a tensor with {} dimensions", axis,
+                           tensor.ndim);
   }
   Rows rows;
   for (int d = 0; d < tensor.ndim; ++d) {
@@ -243,8 +243,7 @@ absl::StatusOr<std::vector<Key>> KeysOf(const DLTensor& tensor, int64_t start,
     }
   });
   if (keys.size() == static_cast<size_t>(count)) return keys;
-  return absl::UnimplementedError(
-      fmt::format("sort: cannot sort {}", ToString(tensor.dtype)));
+  return Unimplemented("sort: cannot sort {}", ToString(tensor.dtype));
 }
 
 // NaN comes after every number in both directions, and two NaN are equal,
@@ -277,8 +276,8 @@ absl::Status StoreIndex(const DLTensor& tensor, int64_t at, int64_t index) {
     case kDLFloat << 8 | 64:
       return store(static_cast<double>(index));
     default:
-      return absl::UnimplementedError(fmt::format(
-          "sort: cannot give indices as {}", ToString(tensor.dtype)));
+      return Unimplemented("sort: cannot give indices as {}",
+                           ToString(tensor.dtype));
   }
 }
 
@@ -315,13 +314,13 @@ absl::Status CheckRoom(const DLTensor* tensor, const char* what,
                        int64_t wanted) {
   if (tensor == nullptr) return absl::OkStatus();
   if (!IsCompact(*tensor)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "sort: the {} are strided, expected a compact tensor", what));
+    return InvalidArgument(
+        "sort: the {} are strided, expected a compact tensor", what);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t room, NumElements(ShapeOf(*tensor)));
   if (room >= wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "sort: the {} have {} elements, expected {}", what, room, wanted));
+  return InvalidArgument("sort: the {} have {} elements, expected {}", what,
+                         room, wanted);
 }
 
 // Compiled code has made the outputs, so their sizes are checked before a byte
@@ -335,9 +334,9 @@ absl::Status CheckTensors(const SortJob& job, const Rows& rows, int64_t keep) {
       IsSameType(job.values->dtype, job.input->dtype)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("sort: the values are {}, expected {} as the input is",
-                  ToString(job.values->dtype), ToString(job.input->dtype)));
+  return InvalidArgument("sort: the values are {}, expected {} as the input is",
+                         ToString(job.values->dtype),
+                         ToString(job.input->dtype));
 }
 
 const char* ElementAt(const DLTensor& tensor, int64_t index) {
@@ -425,17 +424,16 @@ Result ArgSortPart(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(job.indices, TensorAt(args, 2));
   NODEWISE_RETURN_IF_ERROR(ReadAxis(args, 3, 4, &job));
   if (job.counts->dtype == DLDataType{kDLInt, 32, 1}) return Sort(job);
-  return absl::InvalidArgumentError(
-      fmt::format("argsort_nms: counts are {}, expected int32",
-                  ToString(job.counts->dtype)));
+  return InvalidArgument("argsort_nms: counts are {}, expected int32",
+                         ToString(job.counts->dtype));
 }
 
 // (input, outputs..., k, axis, "both" | "values" | "indices", is_ascend)
 Result TopK(PackedArgs args) {
   const int last = args.size() - 1;
   if (last < 5) {
-    return absl::InvalidArgumentError(fmt::format(
-        "topk: got {} arguments, expected at least 6", args.size()));
+    return InvalidArgument("topk: got {} arguments, expected at least 6",
+                           args.size());
   }
   SortJob job;
   NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
@@ -445,8 +443,8 @@ Result TopK(PackedArgs args) {
                             args.TextAt(last - 1));
   const bool both = wanted == "both";
   if (!both && wanted != "values" && wanted != "indices") {
-    return absl::InvalidArgumentError(fmt::format(
-        "topk: found \"{}\", expected both, values or indices", wanted));
+    return InvalidArgument(
+        "topk: found \"{}\", expected both, values or indices", wanted);
   }
   if (wanted != "indices") {
     NODEWISE_ASSIGN_OR_RETURN(job.values, TensorAt(args, 1));

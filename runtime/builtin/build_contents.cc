@@ -8,6 +8,7 @@
 
 #ifdef NODEWISE_USE_PROFILER
 #include "nodewise/profile/debug_module.h"
+#include "nodewise/support/status.h"
 #endif
 
 namespace nodewise {
@@ -54,7 +55,7 @@ std::string BuiltInNames() {
 #ifndef NODEWISE_USE_PROFILER
 // Tells a caller who asks for the debug executor how to get it.
 Result RefuseDebug(PackedArgs) {
-  return absl::UnimplementedError(
+  return Unimplemented(
       "this build has no debug executor: it was configured with USE_PROFILER "
       "OFF (set USE_PROFILER ON in config.cmake, or -DUSE_PROFILER=ON)");
 }
@@ -73,9 +74,8 @@ absl::Span<const FunctionRow> DebugFunctions() {
 absl::StatusOr<Device*> FindDevice(DLDevice device) {
   const DeviceRow* row = FindRow(DeviceTypeOf(device));
   if (row != nullptr && row->open != nullptr) return row->open();
-  return absl::UnavailableError(
-      fmt::format("{}: this build has no such device, it has: {}",
-                  ToString(device), BuiltInNames()));
+  return Unavailable("{}: this build has no such device, it has: {}",
+                     ToString(device), BuiltInNames());
 }
 
 std::string DeviceTypeName(int device_type) {
@@ -95,8 +95,8 @@ absl::StatusOr<int> ParseDeviceType(std::string_view name) {
   for (const DeviceRow& row : kDevices) {
     if (name == row.name) return row.type;
   }
-  return absl::NotFoundError(fmt::format(
-      "device {}: no such device, this build has: {}", name, BuiltInNames()));
+  return NotFound("device {}: no such device, this build has: {}", name,
+                  BuiltInNames());
 }
 
 // One table for each subject keeps the order of registration out of play;

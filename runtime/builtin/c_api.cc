@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "fmt/format.h"
 #include "nodewise/func/c_errors.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/object_abi.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/builtin/builtin_functions.h"
 
 namespace nodewise {
@@ -25,8 +24,7 @@ absl::StatusOr<const ObjectTypeRow*> FindType(Part ObjectTypeRow::*part,
   for (const ObjectTypeRow& row : ObjectTypes()) {
     if (row.*part == sought) return &row;
   }
-  return absl::NotFoundError(
-      fmt::format("object type {} is not known here", sought));
+  return NotFound("object type {} is not known here", sought);
 }
 
 // A handle may be any object of ours, or a module that compiled C++ has made.
@@ -34,7 +32,7 @@ absl::StatusOr<Ref<Module>> ModuleOf(TVMModuleHandle handle) {
   const Ref<Object> object = Object::Share(handle, kTVMModuleHandle);
   auto* const module = dynamic_cast<Module*>(object.get());
   if (module != nullptr) return Ref<Module>(module);
-  return absl::InvalidArgumentError("the handle is not a module");
+  return InvalidArgument("the handle is not a module");
 }
 
 // Null for a function that was not found, which TVM does not count as an error.
@@ -55,9 +53,9 @@ struct NameList {
 absl::StatusOr<DLDataType> TakeType(int code, int bits, int lanes) {
   if (code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 ||
       lanes > 65535) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "TVMArrayAlloc: type (code {}, {} bits, {} lanes) is out of range",
-        code, bits, lanes));
+        code, bits, lanes);
   }
   return DLDataType{static_cast<uint8_t>(code), static_cast<uint8_t>(bits),
                     static_cast<uint16_t>(lanes)};
@@ -85,8 +83,7 @@ absl::Status CopyBetween(const DLTensor* from, const DLTensor* to) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(*from));
   NODEWISE_ASSIGN_OR_RETURN(const size_t room, TensorBytes(*to));
   if (bytes != room) {
-    return absl::InvalidArgumentError(
-        fmt::format("copy: got {} bytes, expected {}", bytes, room));
+    return InvalidArgument("copy: got {} bytes, expected {}", bytes, room);
   }
   DLTensor view = *from;
   if (IsCompact(*from)) {
@@ -104,8 +101,8 @@ absl::Status AllocateSpace(DLDevice device, size_t bytes, size_t alignment,
   NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
   alignment = std::max(alignment, kTensorAlignment);
   if ((alignment & (alignment - 1)) != 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("alignment is {}, expected a power of two", alignment));
+    return InvalidArgument("alignment is {}, expected a power of two",
+                           alignment);
   }
   NODEWISE_ASSIGN_OR_RETURN(
       *out, memory->Allocate(device.device_id, bytes, alignment));
@@ -183,13 +180,13 @@ int TVMObjectDerivedFrom(uint32_t child, uint32_t parent, int* is_derived) {
 // Hosts link to this and to the next one, but can have got nothing to call them
 // with.
 int TVMByteArrayFree(TVMByteArray*) {
-  return Report(absl::UnimplementedError(
+  return Report(Unimplemented(
       "TVMByteArrayFree: no function here gives out a byte array to free"));
 }
 
 int TVMExtTypeFree(void*, int type_code) {
-  return Report(absl::UnimplementedError(fmt::format(
-      "TVMExtTypeFree: extension type {} is not supported", type_code)));
+  return Report(Unimplemented(
+      "TVMExtTypeFree: extension type {} is not supported", type_code));
 }
 
 void TVMAPISetLastPythonError(void* error) { SetLastError(PythonError(error)); }
@@ -254,8 +251,8 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
       __func__, {{"ret", ret}, {"value", value}, {"type_code", type_code}},
       [&]() -> absl::Status {
         if (num_ret != 1) {
-          return absl::InvalidArgumentError(fmt::format(
-              "TVMCFuncSetReturn: got {} values, expected 1", num_ret));
+          return InvalidArgument("TVMCFuncSetReturn: got {} values, expected 1",
+                                 num_ret);
         }
         NODEWISE_ASSIGN_OR_RETURN(*static_cast<Value*>(ret),
                                   Value::Copy(ArgView(*value, *type_code)));
@@ -296,8 +293,8 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle function,
             Object::Share(function, kTVMPackedFuncHandle);
         auto* const object = dynamic_cast<FunctionObject*>(shared.get());
         if (object == nullptr) {
-          return absl::InvalidArgumentError(
-              fmt::format("function {}: the handle is not a function", name));
+          return InvalidArgument("function {}: the handle is not a function",
+                                 name);
         }
         return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(object)),
                                 override_existing != 0);

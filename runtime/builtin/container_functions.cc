@@ -1,8 +1,7 @@
 // The functions by which bindings take apart what other functions return.
 
-#include "fmt/format.h"
 #include "nodewise/func/containers.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/builtin/builtin_functions.h"
 
 namespace nodewise {
@@ -15,8 +14,8 @@ Result ItemAt(const std::vector<T>& items, int64_t index) {
   if (index >= 0 && index < static_cast<int64_t>(items.size())) {
     return Value(items[static_cast<size_t>(index)]);
   }
-  return absl::OutOfRangeError(fmt::format(
-      "index {} is out of range, there are {}", index, items.size()));
+  return OutOfRange("index {} is out of range, there are {}", index,
+                    items.size());
 }
 
 // How a message calls what a function takes first.
@@ -96,7 +95,7 @@ Result MapGetItem(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
   if (const Value* const found = map->Find(name)) return *found;
-  return absl::NotFoundError("the map has no such key");
+  return NotFound("the map has no such key");
 }
 
 // Keys and values in turn.
@@ -171,8 +170,7 @@ Result GetAttribute(PackedArgs args) {
   for (Attribute& attribute : object->Attributes()) {
     if (attribute.name == name) return std::move(attribute.value);
   }
-  return absl::NotFoundError(
-      fmt::format("AttributeError: {} has no {}", object->object_type(), name));
+  return NotFound("AttributeError: {} has no {}", object->object_type(), name);
 }
 
 // Returns a function that maps an index to a name, and -1 to the count.

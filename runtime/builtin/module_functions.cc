@@ -6,13 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/graph/executor_module.h"
 #include "nodewise/module/factory_module.h"
 #include "nodewise/module/module.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/builtin/builtin_functions.h"
 
 namespace nodewise {
@@ -30,7 +29,7 @@ struct Evaluator {
 absl::StatusOr<PackedFunc> RegisteredFunction(std::string_view name) {
   PackedFunc function = FindFunction(name);
   if (function) return function;
-  return absl::NotFoundError(fmt::format("no function {} is registered", name));
+  return NotFound("no function {} is registered", name);
 }
 
 // (module or null, name...): a function of the module or its imports, or a
@@ -43,8 +42,8 @@ absl::StatusOr<PackedFunc> FunctionToTime(PackedArgs args) {
                             module_arg.AsObject<Module>("module"));
   NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, module->FindFunction(name));
   if (function) return function;
-  return absl::NotFoundError(fmt::format(
-      "a module of kind {} has no function {}", module->kind(), name));
+  return NotFound("a module of kind {} has no function {}", module->kind(),
+                  name);
 }
 
 // Takes module, name, device type and number; the timing arguments, 3 until TVM
@@ -54,10 +53,10 @@ absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
   constexpr int kFirst = 4;
   const int count = args.size();
   if (count != 8 && count != 10 && count != 11 && count != 12) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "RPCTimeEvaluator: got {} arguments, expected 12 as in TVM 0.14, 11 as "
         "in 0.10, 10 as in 0.9 or 8 as in 0.8",
-        count));
+        count);
   }
   Evaluator evaluator;
   NODEWISE_ASSIGN_OR_RETURN(evaluator.function, FunctionToTime(args));
@@ -216,8 +215,7 @@ Result IsExportable(Module& module) {
 }
 
 Result RefuseSource(Module& module) {
-  return absl::UnimplementedError(
-      fmt::format("a module of kind {} keeps no source", module.kind()));
+  return Unimplemented("a module of kind {} keeps no source", module.kind());
 }
 
 // Only libraries have files of a format; other modules are part of one.
@@ -237,8 +235,8 @@ Result GetImport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));
   if (index < 0 || index >= static_cast<int64_t>(module->imports().size())) {
-    return absl::OutOfRangeError(fmt::format("import {}: the module has {}",
-                                             index, module->imports().size()));
+    return OutOfRange("import {}: the module has {}", index,
+                      module->imports().size());
   }
   return Value(module->imports()[static_cast<size_t>(index)]);
 }
@@ -275,10 +273,10 @@ Result HasFunction(PackedArgs args) {
 Result SaveToFile(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view path, args.TextAt(1));
-  return absl::UnimplementedError(fmt::format(
+  return Unimplemented(
       "{}: a loaded module of kind {} cannot be saved (copy the file that it "
       "was loaded from)",
-      path, module->kind()));
+      path, module->kind());
 }
 
 // Returns whether code for a target can be loaded. "llvm" means the compiler,

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/graph/executor_module.h"
 #include "nodewise/graph/params.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/builtin/builtin_functions.h"
 
@@ -22,8 +21,7 @@ absl::StatusOr<std::vector<NamedTensor>> TakeTensors(PackedArgs args) {
   for (const auto& [name, value] : map->items()) {
     const NDArray* array = value.Get<NDArray>();
     if (array == nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("parameter {}: is not an array", name));
+      return InvalidArgument("parameter {}: is not an array", name);
     }
     tensors.push_back({name, *array});
   }

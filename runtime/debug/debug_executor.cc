@@ -8,7 +8,7 @@
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/run_mark.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/debug/entry_values.h"
 
 namespace nodewise {

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -44,23 +43,23 @@ void Liveness::DropValue(EntryId base) {
 absl::Status Liveness::Check(EntryId entry) const {
   if (IsLive(entry)) return absl::OkStatus();
   if (!computed_[entry]) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: {}", index_.TitleOf(entry),
-                    graph_.IsFunction(index_.NodeOf(entry))
-                        ? "has not been computed yet (run until its node first)"
-                        : "was never set (set it first)"));
+    return FailedPrecondition(
+        "{}: {}", index_.TitleOf(entry),
+        graph_.IsFunction(index_.NodeOf(entry))
+            ? "has not been computed yet (run until its node first)"
+            : "was never set (set it first)");
   }
   const int storage = plan_.slots[SlotOf(entry)].storage_id;
   const std::optional<EntryId> owner = OwnerOfSlot(entry);
   if (!owner.has_value()) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: may be gone, a node that failed writes to its storage {}",
-        index_.TitleOf(entry), storage));
+        index_.TitleOf(entry), storage);
   }
-  return absl::FailedPreconditionError(fmt::format(
+  return FailedPrecondition(
       "{}: is gone, {} has written over it in storage {} (stop before that "
       "node, or run with storage of its own for every entry)",
-      index_.TitleOf(entry), index_.TitleOf(index_.NodeOf(*owner)), storage));
+      index_.TitleOf(entry), index_.TitleOf(index_.NodeOf(*owner)), storage);
 }
 
 // The last patch of one memory counts, and is written last.
@@ -230,9 +229,9 @@ absl::Status DebugExecutor::AddMissing(ByNode<bool>* wanted) const {
   const auto add = [&](EntryId base) {
     const NodeId maker = index().NodeOf(base);
     if (!graph().IsFunction(maker)) {
-      return absl::FailedPreconditionError(fmt::format(
+      return FailedPrecondition(
           "{} is needed and a node has written over it (set it and run anew)",
-          index().TitleOf(base)));
+          index().TitleOf(base));
     }
     if (!(*wanted)[maker]) unseen.push_back(maker);
     (*wanted)[maker] = true;
@@ -260,8 +259,7 @@ absl::Status DebugExecutor::AddMissing(ByNode<bool>* wanted) const {
 // among those returned.
 absl::StatusOr<std::vector<NodeId>> DebugExecutor::Recompute() {
   if (!in_pass_) {
-    return absl::FailedPreconditionError(
-        "nothing to compute again: no pass has begun");
+    return FailedPrecondition("nothing to compute again: no pass has begun");
   }
   ByNode<bool> wanted = patches_->Dependents(position_);
   NODEWISE_RETURN_IF_ERROR(AddMissing(&wanted));

@@ -5,7 +5,7 @@
 #include "fmt/format.h"
 #include "nodewise/debug/debug_executor.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/debug/entry_values.h"
 
 namespace nodewise {
@@ -15,13 +15,12 @@ namespace nodewise {
 // Times the compiled code alone, called as a plain run calls it.
 absl::Status DebugExecutor::CheckPlain() const {
   if (!patches_->empty()) {
-    return absl::FailedPreconditionError(fmt::format(
-        "profile: {} {} patched, expected none "
-        "(ClearPatches() first)",
-        patches_->size(), patches_->size() == 1 ? "entry is" : "entries are"));
+    return FailedPrecondition(
+        "profile: {} {} patched, expected none (ClearPatches() first)",
+        patches_->size(), patches_->size() == 1 ? "entry is" : "entries are");
   }
   if (!invoker_) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return FailedPrecondition(
       "profile: an invoker is set, expected none (SetInvoker(nullptr) first)");
 }
 
@@ -49,8 +48,7 @@ absl::StatusOr<std::vector<double>> DebugExecutor::TimeNext(
   NODEWISE_RETURN_IF_ERROR(CheckRepeatOptions(options));
   NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   if (AtEnd()) {
-    return absl::OutOfRangeError(
-        "the pass is at its end (restart to begin another)");
+    return OutOfRange("the pass is at its end (restart to begin another)");
   }
   std::vector<double> seconds;
   const uint32_t place = call_of_[position_];
@@ -141,9 +139,9 @@ absl::StatusOr<OutputCheck> CompareOutputs(const GraphExecutor& debugged,
 absl::StatusOr<OutputCheck> CompareOutputs(absl::Span<const NDArray> outputs,
                                            const GraphExecutor& plain) {
   if (outputs.size() != plain.NumOutputs()) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "got {} outputs to compare with {}, expected those of one graph",
-        outputs.size(), plain.NumOutputs()));
+        outputs.size(), plain.NumOutputs());
   }
   size_t bytes = 0;
   for (size_t i = 0; i < plain.NumOutputs(); ++i) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "nodewise/debug/debug_executor.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/debug/entry_values.h"
 
 namespace nodewise {
@@ -27,7 +27,7 @@ void DebugExecutor::EndPass() {
 void DebugExecutor::GiveUpPass() {
   in_pass_ = false;
   if (!is_pass_told_) return;
-  TellPassEnded(absl::CancelledError("the pass was given up for another one"));
+  TellPassEnded(Cancelled("the pass was given up for another one"));
 }
 
 absl::Status DebugExecutor::Restart() {
@@ -75,8 +75,7 @@ absl::Status DebugExecutor::Advance() {
 absl::Status DebugExecutor::Step() {
   NODEWISE_RETURN_IF_ERROR(EnsurePassStarted());
   if (AtEnd()) {
-    return absl::OutOfRangeError(
-        "the pass is at its end (restart to begin another)");
+    return OutOfRange("the pass is at its end (restart to begin another)");
   }
   while (!AtEnd()) {
     const bool runs = graph().IsFunction(position_);

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -64,10 +65,10 @@ absl::Status WorkspacePool::FreeWorkspace(void* data) {
   Block* block = border;
   do {
     if (block == blocks_.data()) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "workspace pool: found {}, which was not allocated by this thread or "
           "is free already, expected a pointer from AllocWorkspace",
-          data == nullptr ? "(nil)" : fmt::format("{}", data)));
+          data == nullptr ? "(nil)" : fmt::format("{}", data));
     }
     --block;
   } while (block->data != data);

@@ -18,7 +18,7 @@
 #include "nodewise/dump/dump.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -60,8 +60,8 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
     names.push_back(it->path().filename().string());
   }
   if (error) {
-    return absl::UnavailableError(
-        fmt::format("{}: cannot list the folder: {}", folder, error.message()));
+    return Unavailable("{}: cannot list the folder: {}", folder,
+                       error.message());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -96,9 +96,9 @@ absl::Status MakeRoot(const std::string& root, DumpFolder* folder) {
   }
   NODEWISE_RETURN_IF_ERROR(MakeFolder(root, folder).status());
   if (IsFolder(root)) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: is not a folder, expected one for the dumps (give another root)",
-      root));
+      root);
 }
 
 // Makes ROOT/NAME or, if it exists, the first free ROOT/run_N/NAME.
@@ -206,8 +206,8 @@ void RemoveDumpFolder(const DumpFolder& folder) {
 absl::StatusOr<FoundDump> FindDump(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
   if (kind != PathKind::kFolder) {
-    return absl::NotFoundError(fmt::format(
-        "{}: is not a folder, expected a dump's (give its root)", path));
+    return NotFound("{}: is not a folder, expected a dump's (give its root)",
+                    path);
   }
   NODEWISE_ASSIGN_OR_RETURN(const bool holds_dump, HoldsDumpFile(path));
   if (holds_dump) return FoundDump{path, 0};
@@ -225,9 +225,9 @@ absl::StatusOr<FoundDump> FindDump(const std::string& path) {
   if (!runs.empty()) {
     return FoundDump{runs.rbegin()->second, runs.size() - 1};
   }
-  return absl::NotFoundError(fmt::format(
+  return NotFound(
       "{}: holds no dump, expected {}, {} or a folder _tvmdbg_device_*", path,
-      kTensorsFile, kRecordsFile));
+      kTensorsFile, kRecordsFile);
 }
 
 // The tensors and the records are read independently: damage to the records

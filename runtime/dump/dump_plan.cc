@@ -10,7 +10,7 @@
 #include "nodewise/dump/dump.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/record.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "runtime/dump/dump_layout.h"
 
@@ -33,9 +33,9 @@ class Selection {
     latin.set_log_errors(false);
     selection.expression_ = std::make_unique<const RE2>(options.select, latin);
     if (selection.expression_->ok()) return selection;
-    return absl::InvalidArgumentError(
-        fmt::format("the expression {} is not a regular expression of RE2: {}",
-                    options.select, selection.expression_->error()));
+    return InvalidArgument(
+        "the expression {} is not a regular expression of RE2: {}",
+        options.select, selection.expression_->error());
   }
 
   bool Holds(NodeId id, const GraphNode& node, const std::string& key) const {
@@ -88,10 +88,10 @@ absl::StatusOr<ByNode<bool>> ChooseNodes(const GraphIndex& index,
     any = any || chosen[node];
   }
   if (any) return chosen;
-  return absl::InvalidArgumentError(fmt::format(
-      "no node is chosen by {}, expected at least one of nodes 0 to {} (a "
-      "dump of all nodes, or {}, has their names)",
-      ChoiceText(options), graph.nodes.size() - 1, NameOf(Way::kNodeTable)));
+  return InvalidArgument(
+      "no node is chosen by {}, expected at least one of nodes 0 to {} (a dump "
+      "of all nodes, or {}, has their names)",
+      ChoiceText(options), graph.nodes.size() - 1, NameOf(Way::kNodeTable));
 }
 
 // Returns the items in the order of recording: inputs first, then functions.
@@ -178,9 +178,9 @@ absl::StatusOr<DumpPlan> PlanDump(const GraphIndex& index,
                                   const RecordOptions& options) {
   const size_t zero = options.root.find('\0');
   if (zero != std::string::npos) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "the dump root \"{}\" has a zero byte at {}, expected a path",
-        options.root.substr(0, zero), zero));
+        options.root.substr(0, zero), zero);
   }
   NODEWISE_ASSIGN_OR_RETURN(ByNode<bool> chosen, ChooseNodes(index, options));
   DumpPlan plan;

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/dump/dump_layout.h"
 
 namespace nodewise {

@@ -11,7 +11,7 @@
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "runtime/dump/dump_folder.h"
 #include "runtime/dump/dump_layout.h"
@@ -101,13 +101,11 @@ class DumpWriterImpl final : public DumpWriter {
 
   absl::Status Close(absl::Span<const NodeTime> times) override {
     if (chunks_.is_forked()) {
-      return absl::FailedPreconditionError(
-          fmt::format("{}: the dump is that of the process which was forked",
-                      folder_.path));
+      return FailedPrecondition(
+          "{}: the dump is that of the process which was forked", folder_.path);
     }
     if (is_closed_) {
-      return absl::FailedPreconditionError(
-          fmt::format("{}: the dump is closed already", folder_.path));
+      return FailedPrecondition("{}: the dump is closed already", folder_.path);
     }
     is_closed_ = is_stopped_ = true;
     // The thread, if there is one, writes these while the trace is put
@@ -246,9 +244,9 @@ class DumpWriterImpl final : public DumpWriter {
     // The header names the tensors in the order of the plan. One out of turn
     // would get another's name.
     if (entry.item != next_item_) {
-      Stop(absl::InternalError(fmt::format(
+      Stop(Internal(
           "{}: node {} was recorded as item {} of the plan, expected item {}",
-          folder_.path, Index(node), entry.item, next_item_)));
+          folder_.path, Index(node), entry.item, next_item_));
       return;
     }
     ++next_item_;

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "fmt/format.h"
 #include "nodewise/support/exceptions.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -151,10 +152,10 @@ absl::Status SetPythonFunction(std::string_view name, void* address) {
     function.address = address;
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "environment function {} is not known here, expected one of Py_IncRef, "
       "Py_DecRef, PyGILState_Ensure, PyGILState_Release, PyErr_CheckSignals",
-      name));
+      name);
 }
 
 // Without both functions the reference would leak, or be gone before it is
@@ -163,7 +164,7 @@ absl::Status PythonError(void* exception) {
   if (exception == nullptr) return absl::InternalError(kRaised);
   if (Registered("Py_IncRef") == nullptr ||
       Registered("Py_DecRef") == nullptr) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "a Python callback raised an exception that cannot be kept: Py_IncRef "
         "and Py_DecRef were not registered (by TVMBackendRegisterEnvCAPI)");
   }
@@ -208,7 +209,7 @@ bool HasLastError() { return !Slot().status.ok(); }
 absl::Status TakeLastError() {
   absl::Status status = Exchange(absl::OkStatus());
   if (!status.ok()) return status;
-  return absl::InternalError("the function failed without saying why");
+  return Internal("the function failed without saying why");
 }
 
 void DropLastError() {
@@ -223,8 +224,7 @@ int Report(absl::Status status) {
 }
 
 absl::Status NullArgument(const char* function, const char* argument) {
-  return absl::InvalidArgumentError(
-      fmt::format("{}: {} is null", function, argument));
+  return InvalidArgument("{}: {} is null", function, argument);
 }
 
 // A forced unwind is not an error of the function, and stopping it would end

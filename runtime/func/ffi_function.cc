@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
 #include "nodewise/func/c_errors.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -102,10 +102,10 @@ struct TextObject {
 };
 
 absl::Status NoSuchForm(std::string_view what) {
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{} cannot pass between this runtime and a TVM-FFI library, expected a "
       "number, null, a pointer, a type, a device, text or a tensor",
-      what));
+      what);
 }
 
 // Only the kinds that a user may meet have a name here.
@@ -370,7 +370,7 @@ constexpr char kSetRaised[] = "TVMFFIErrorSetRaisedFromCStr";
 // TVM's Python package chooses its exception by the kind.
 absl::Status ErrorOf(std::string_view kind, std::string_view message) {
   if (kind.empty()) return absl::InternalError(std::string(message));
-  return absl::InternalError(fmt::format("{}: {}", kind, message));
+  return Internal("{}: {}", kind, message);
 }
 
 // Takes an error from TVM's own runtime, which forgets it; OK if there is none.

@@ -7,7 +7,7 @@
 #include "nodewise/func/containers.h"
 #include "nodewise/func/tvm_object_abi.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -120,8 +120,7 @@ absl::Status ArgView::Mismatch(const char* wanted) const {
     const Ref<Object> object = SharedObject();
     if (object) what += fmt::format(" of type {}", object->object_type());
   }
-  return absl::InvalidArgumentError(
-      fmt::format("argument is {}, expected {}", what, wanted));
+  return InvalidArgument("argument is {}, expected {}", what, wanted);
 }
 
 // TVM sends text in three forms: a C string, bytes with a length, an object of
@@ -242,9 +241,9 @@ Ref<Object> ArgView::SharedObject() const {
 // a part.
 absl::StatusOr<ArgView> PackedArgs::At(int index) const {
   if (index < count_) return ArgView(values_[index], codes_[index]);
-  return absl::InvalidArgumentError(
-      fmt::format("not enough arguments: {} passed, argument {} is needed",
-                  skipped_ + count_, skipped_ + index));
+  return InvalidArgument(
+      "not enough arguments: {} passed, argument {} is needed",
+      skipped_ + count_, skipped_ + index);
 }
 
 absl::StatusOr<std::string_view> PackedArgs::TextAt(int index) const {
@@ -268,8 +267,8 @@ absl::StatusOr<int> PackedArgs::SmallIntAt(int index) const {
   if (number >= INT32_MIN && number <= INT32_MAX) {
     return static_cast<int>(number);
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "argument {} is {}, expected a 32-bit number", skipped_ + index, number));
+  return InvalidArgument("argument {} is {}, expected a 32-bit number",
+                         skipped_ + index, number);
 }
 
 Value Value::Handle(void* handle) {

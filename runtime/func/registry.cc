@@ -5,7 +5,7 @@
 #include <shared_mutex>
 #include <utility>
 
-#include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -40,8 +40,8 @@ absl::Status RegisterFunction(std::string_view name, PackedFunc function,
       registry.functions.try_emplace(std::string(name), function);
   if (added) return absl::OkStatus();
   if (!replace) {
-    return absl::AlreadyExistsError(fmt::format(
-        "function {} is registered already (ask to replace it)", name));
+    return AlreadyExists(
+        "function {} is registered already (ask to replace it)", name);
   }
   // The old function is dropped with the parameter, after the lock: its
   // finalizer is the host's code and may call the registry.
@@ -62,8 +62,7 @@ absl::Status RemoveFunction(std::string_view name) {
   const std::unique_lock lock(registry.mutex);
   const auto place = registry.functions.find(name);
   if (place == registry.functions.end()) {
-    return absl::NotFoundError(
-        fmt::format("no function {} is registered", name));
+    return NotFound("no function {} is registered", name);
   }
   std::swap(place->second, removed);
   registry.functions.erase(place);

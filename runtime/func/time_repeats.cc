@@ -5,8 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -58,13 +57,13 @@ absl::Status CheckRepeatOptions(const RepeatOptions& options) {
     const int value = options.*row.member;
     if (row.member == &RepeatOptions::repeat &&
         (value < 1 || value > kMostRepeats)) {
-      return absl::InvalidArgumentError(
-          fmt::format("repeat is {}, expected 1 to {} (measure several times)",
-                      value, kMostRepeats));
+      return InvalidArgument(
+          "repeat is {}, expected 1 to {} (measure several times)", value,
+          kMostRepeats);
     }
     if (value >= row.least) continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "{} is {}, expected at least {}", row.name, value, row.least));
+    return InvalidArgument("{} is {}, expected at least {}", row.name, value,
+                           row.least);
   }
   return absl::OkStatus();
 }
@@ -73,11 +72,11 @@ absl::Status CheckRepeatOptions(const RepeatOptions& options) {
 absl::StatusOr<RepeatOptions> TakeRepeatOptions(PackedArgs args) {
   const int count = args.size();
   if (count != 3 && count != 5 && count != 6) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "got {} timing arguments, expected number, repeat, min_repeat_ms, "
         "limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown "
         "(or the 5 of TVM 0.9, or the 3 before it)",
-        count));
+        count);
   }
   RepeatOptions options;
   for (int i = 0; i < count; ++i) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -145,9 +146,9 @@ absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
     parsed.node = key.substr(0, mark);
     return parsed;
   }
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "dump key {}: expected NAME____topo-index:N____output-num:N or NAME____N",
-      key));
+      key);
 }
 
 std::optional<NodeId> NodeOfDumpKey(const Graph& graph, std::string_view key) {

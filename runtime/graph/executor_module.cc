@@ -1,8 +1,7 @@
 #include "nodewise/graph/executor_module.h"
 
-#include "fmt/format.h"
 #include "nodewise/func/containers.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -90,8 +89,7 @@ absl::StatusOr<size_t> PortArgument(const char* what, size_t count,
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
   if (number >= 0) return static_cast<size_t>(number);
-  return absl::OutOfRangeError(
-      fmt::format("{} {}: the graph has {} {}s", what, number, count, what));
+  return OutOfRange("{} {}: the graph has {} {}s", what, number, count, what);
 }
 
 absl::StatusOr<size_t> InputArgument(const GraphExecutor& executor,
@@ -107,10 +105,10 @@ absl::StatusOr<size_t> OutputNamed(const GraphExecutor& executor,
   NODEWISE_ASSIGN_OR_RETURN(const size_t ours, executor.OutputIndex(name));
   const size_t tvms = executor.OutputByTvmsName(name).value_or(ours);
   if (ours == tvms) return ours;
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "output {}: may be output {}, or output {}, which TVM calls so (give the "
       "number)",
-      name, ours, tvms));
+      name, ours, tvms);
 }
 
 absl::StatusOr<size_t> OutputArgument(const GraphExecutor& executor,
@@ -209,10 +207,10 @@ Result RunOnce(GraphExecutor& executor, PackedArgs) {
 
 Result RunFromInputs(GraphExecutor& executor, PackedArgs args) {
   if (args.size() < 2 || args.size() % 2 != 0) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "run_from_inputs: got {} arguments, expected a device type, a device "
         "number and pairs of an input and a tensor",
-        args.size()));
+        args.size());
   }
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice host, DeviceAt(args, 0));
   for (int i = 2; i < args.size(); i += 2) {

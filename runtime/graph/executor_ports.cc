@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_inputs.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -17,8 +17,7 @@ namespace {
 
 absl::Status CheckPort(const char* what, size_t number, size_t count) {
   if (number < count) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      fmt::format("{} {}: the graph has {} {}s", what, number, count, what));
+  return OutOfRange("{} {}: the graph has {} {}s", what, number, count, what);
 }
 
 }  // namespace
@@ -66,9 +65,8 @@ absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
   }
   const std::optional<size_t> tvms = OutputByTvmsName(name);
   if (tvms.has_value()) return *tvms;
-  return absl::NotFoundError(
-      fmt::format("output {}: the graph has no such output{}", name,
-                  DidYouMean(name, names)));
+  return NotFound("output {}: the graph has no such output{}", name,
+                  DidYouMean(name, names));
 }
 
 // A tensor of another shape with as many bytes would be read as it is, and give
@@ -80,10 +78,9 @@ absl::Status GraphExecutor::CheckType(const Port& port,
       ShapeOf(tensor) == absl::MakeConstSpan(entry.shape)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("tensor {} is {}, expected {}", port.name,
-                  TypeToString(ShapeOf(tensor), tensor.dtype),
-                  TypeToString(entry.shape, entry.dtype)));
+  return InvalidArgument("tensor {} is {}, expected {}", port.name,
+                         TypeToString(ShapeOf(tensor), tensor.dtype),
+                         TypeToString(entry.shape, entry.dtype));
 }
 
 // The calls hold the addresses of these tensors, so that changing where one
@@ -175,8 +172,7 @@ absl::StatusOr<size_t> GraphExecutor::CheckNamed(
   NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputIndex(given.name));
   const Port& port = inputs_[input];
   if (!given.tensor.defined()) {
-    return absl::InvalidArgumentError(
-        fmt::format("input: tensor {} is null", given.name));
+    return InvalidArgument("input: tensor {} is null", given.name);
   }
   NODEWISE_RETURN_IF_ERROR(At("input", CheckType(port, *given.tensor)));
   NODEWISE_RETURN_IF_ERROR(CheckWritable(port));
@@ -184,8 +180,8 @@ absl::StatusOr<size_t> GraphExecutor::CheckNamed(
   // anything is set.
   const bool on_host = given.tensor.device() == kCpu;
   if (on_host || IsCompact(*given.tensor)) return input;
-  return absl::InvalidArgumentError(fmt::format(
-      "input: tensor {} has strides, expected a compact one", given.name));
+  return InvalidArgument("input: tensor {} has strides, expected a compact one",
+                         given.name);
 }
 
 absl::Status GraphExecutor::SetInputs(absl::Span<const NamedTensor> tensors) {
@@ -198,8 +194,7 @@ absl::Status GraphExecutor::SetInputs(absl::Span<const NamedTensor> tensors) {
   for (const NamedTensor& given : tensors) {
     auto input = CheckNamed(given);
     if (input.ok() && is_given[*input]) {
-      input = absl::InvalidArgumentError(
-          fmt::format("input {}: was given twice", given.name));
+      input = InvalidArgument("input {}: was given twice", given.name);
     }
     if (input.ok()) {
       is_given[*input] = true;
@@ -224,16 +219,14 @@ absl::Status GraphExecutor::SetInputs(absl::Span<const NamedTensor> tensors) {
 absl::Status GraphExecutor::CheckExternal(const Port& port,
                                           const NDArray& array) const {
   if (!array.defined()) {
-    return absl::InvalidArgumentError(
-        fmt::format("tensor {} is null", port.name));
+    return InvalidArgument("tensor {} is null", port.name);
   }
   const DLTensor& tensor = *array;
   NODEWISE_RETURN_IF_ERROR(CheckType(port, tensor));
   const DLDevice wanted = tensors_[port.entry].device;
   if (tensor.device == wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("tensor {} is on {}, expected {}", port.name,
-                  ToString(tensor.device), ToString(wanted)));
+  return InvalidArgument("tensor {} is on {}, expected {}", port.name,
+                         ToString(tensor.device), ToString(wanted));
 }
 
 // Compiled code assumes an alignment of the library's and that of an element,
@@ -366,9 +359,8 @@ absl::Status GraphExecutor::CopyOutput(size_t output,
   // Memory that no node has written holds anything, and must not be shown as a
   // result.
   if (!IsComputed(EntryId{port.entry})) {
-    return absl::FailedPreconditionError(
-        fmt::format("output {}: the graph has not been run{}", port.name,
-                    has_run_ ? " to its end since" : ""));
+    return FailedPrecondition("output {}: the graph has not been run{}",
+                              port.name, has_run_ ? " to its end since" : "");
   }
   return CopyTensor(tensors_[port.entry], to);
 }
@@ -388,8 +380,7 @@ absl::Status GraphExecutor::SetParam(std::string_view name,
                                      const DLTensor& tensor) {
   Port* const port = ParamPort(name, tensor);
   if (port == nullptr) {
-    return absl::NotFoundError(
-        fmt::format("parameter {}: the graph has no such input", name));
+    return NotFound("parameter {}: the graph has no such input", name);
   }
   NODEWISE_RETURN_IF_ERROR(
       SetInput(static_cast<size_t>(port - inputs_.data()), tensor));
@@ -447,8 +438,8 @@ absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
     if (from == nullptr || input_names_.count(name) == 0) continue;
     const std::string where = "shared parameter " + name;
     if (!from->is_set) {
-      return absl::FailedPreconditionError(fmt::format(
-          "{}: the other executor's was never set (set it first)", where));
+      return FailedPrecondition(
+          "{}: the other executor's was never set (set it first)", where);
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const NDArray shared,

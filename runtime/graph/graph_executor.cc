@@ -13,7 +13,7 @@
 #include "nodewise/graph/graph_inputs.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -73,7 +73,7 @@ absl::Status GraphExecutor::Init(Library& library) {
   LocateDiagnostics(graph_.text, &diagnostics);
   NODEWISE_RETURN_IF_ERROR(diagnostics.ToStatus());
   if (options_.devices.empty()) {
-    return absl::InvalidArgumentError("no device was given to run on");
+    return InvalidArgument("no device was given to run on");
   }
   // The order matters: tensors point into slots, ports into tensors, calls to
   // both.
@@ -102,27 +102,27 @@ absl::Status GraphExecutor::MakePlan() {
 absl::Status GraphExecutor::CheckGivenPlan(const StoragePlan& plan) const {
   const size_t count = graph_.entries.size();
   if (plan.slot_of.size() != count || plan.base_of.size() != count) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "has {} slot numbers and {} bases, expected {} (one per entry)",
-        plan.slot_of.size(), plan.base_of.size(), count));
+        plan.slot_of.size(), plan.base_of.size(), count);
   }
   for (uint32_t e = 0; e < count; ++e) {
     const uint32_t base = plan.base_of[e];
     if (plan.slot_of[e] >= plan.slots.size() || base > e ||
         plan.base_of[base] != base || plan.slot_of[base] != plan.slot_of[e]) {
-      return absl::InvalidArgumentError(
-          fmt::format("entry {} is in slot {} with base {}, expected one of {} "
-                      "slots and an earlier base in the same",
-                      e, plan.slot_of[e], base, plan.slots.size()));
+      return InvalidArgument(
+          "entry {} is in slot {} with base {}, expected one of {} slots and "
+          "an earlier base in the same",
+          e, plan.slot_of[e], base, plan.slots.size());
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const size_t bytes,
         TensorBytes(graph_.entries[e].shape, graph_.entries[e].dtype));
     const StorageSlot& slot = plan.slots[plan.slot_of[e]];
     if (slot.bytes < bytes && !options_.allocate) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "storage {} has {} bytes, expected at least {} for entry {}",
-          slot.storage_id, slot.bytes, bytes, e));
+          slot.storage_id, slot.bytes, bytes, e);
     }
   }
   return absl::OkStatus();
@@ -204,9 +204,9 @@ absl::StatusOr<NDArray> GraphExecutor::LinkedParam(Library& library,
     if (!given.defined()) return given;
     const size_t wanted = plan_.slots[slot].bytes;
     if (given.bytes() >= wanted && IsCompact(*given)) return given;
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "storage {}: the linked data is {}, expected {} compact bytes", id,
-        TypeToString(given.shape(), given.dtype()), wanted));
+        TypeToString(given.shape(), given.dtype()), wanted);
   }
   NODEWISE_ASSIGN_OR_RETURN(LinkedData linked, FindLinkedData(library, id));
   if (linked.data == nullptr) return NDArray();
@@ -371,10 +371,10 @@ absl::Status GraphExecutor::ZeroUnset() {
   }
   const char* const allowed = std::getenv(kAllowUnsetVariable);
   if (allowed == nullptr || std::string_view(allowed) != "1") {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "cannot run: {} of {} inputs were never set: {} (set them, or have "
         "zeros in their place with {}=1 in the environment)",
-        unset.size(), inputs_.size(), names, kAllowUnsetVariable));
+        unset.size(), inputs_.size(), names, kAllowUnsetVariable);
   }
   for (Port* const port : unset) {
     DLTensor& tensor = tensors_[port->entry];
@@ -424,7 +424,7 @@ absl::Status GraphExecutor::CallError(const Call& call) const {
 
 absl::Status GraphExecutor::CancelledAt(NodeId node) const {
   return At(NodeTitle(graph_, node),
-            absl::CancelledError("the run was cancelled before it"));
+            Cancelled("the run was cancelled before it"));
 }
 
 absl::Status GraphExecutor::Run() {

@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -27,8 +27,7 @@ absl::StatusOr<Id> CheckedId(int64_t number, size_t count, const char* one,
   if (number >= 0 && static_cast<uint64_t>(number) < count) {
     return Id{static_cast<uint32_t>(number)};
   }
-  return absl::OutOfRangeError(
-      fmt::format("{} {}: the graph has {} {}", one, number, count, several));
+  return OutOfRange("{} {}: the graph has {} {}", one, number, count, several);
 }
 
 // Only digits that fill the whole text: a name such as "#7a" is a name.
@@ -352,27 +351,26 @@ absl::StatusOr<NodeId> GraphIndex::FindNode(std::string_view key) const {
     if (graph_.nodes[n].name == key) same_name.push_back(KeyOf(NodeId{n}));
   }
   if (!same_name.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("node {}: {} nodes have that name, expected one of {}", key,
-                    same_name.size(), ListOf(same_name)));
+    return InvalidArgument(
+        "node {}: {} nodes have that name, expected one of {}", key,
+        same_name.size(), ListOf(same_name));
   }
   if (key.starts_with('#')) {
     const std::optional<uint32_t> number = NumberIn(key.substr(1));
     if (number.has_value() && *number < graph_.nodes.size()) {
       return NodeId{*number};
     }
-    return absl::NotFoundError(fmt::format("node {}: the graph has {} nodes",
-                                           key, graph_.nodes.size()));
+    return NotFound("node {}: the graph has {} nodes", key,
+                    graph_.nodes.size());
   }
   if (const auto node = NodeCovering(graph_, key)) {
-    return absl::NotFoundError(fmt::format(
-        "node {}: is one of the operations in node {}, expected a node "
-        "({} makes a node of each operation)",
-        key, KeyOf(*node), NameOf(Way::kUnfused)));
+    return NotFound(
+        "node {}: is one of the operations in node {}, expected a node ({} "
+        "makes a node of each operation)",
+        key, KeyOf(*node), NameOf(Way::kUnfused));
   }
-  return absl::NotFoundError(
-      fmt::format("node {}: the graph has no such node{}", key,
-                  DidYouMean(key, {keys().begin(), keys().end()})));
+  return NotFound("node {}: the graph has no such node{}", key,
+                  DidYouMean(key, {keys().begin(), keys().end()}));
 }
 
 absl::StatusOr<EntryId> GraphIndex::FindEntry(std::string_view key) const {
@@ -390,9 +388,8 @@ absl::StatusOr<EntryId> GraphIndex::FindEntry(std::string_view key) const {
   }
   NODEWISE_RETURN_IF_ERROR(node.status());
   if (output < graph_.OutputsOf(*node)) return graph_.EntryOf(*node, output);
-  return absl::OutOfRangeError(fmt::format("output {} of node {}, which has {}",
-                                           output, name,
-                                           graph_.OutputsOf(*node)));
+  return OutOfRange("output {} of node {}, which has {}", output, name,
+                    graph_.OutputsOf(*node));
 }
 
 void CheckPlan(const Graph& graph, const StoragePlan& plan,

@@ -7,7 +7,7 @@
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -128,16 +128,15 @@ absl::StatusOr<size_t> FindInput(absl::Span<const GraphInput> inputs,
     names.push_back(all.empty() ? std::string(inputs[i].name) : std::move(key));
   }
   if (all.empty()) {
-    return absl::NotFoundError(
-        fmt::format("input {}: the graph has no such input{}{}", name,
-                    OneOfThe(inputs), DidYouMean(name, names)));
+    return NotFound("input {}: the graph has no such input{}{}", name,
+                    OneOfThe(inputs), DidYouMean(name, names));
   }
   std::vector<std::string> same_name;
   same_name.reserve(all.size());
   for (const size_t input : all) same_name.push_back(names[input]);
-  return absl::InvalidArgumentError(
-      fmt::format("input {}: {} inputs have that name, expected one of {}",
-                  name, all.size(), ListOf(same_name)));
+  return InvalidArgument(
+      "input {}: {} inputs have that name, expected one of {}", name,
+      all.size(), ListOf(same_name));
 }
 
 std::string KeyOfInput(absl::Span<const GraphInput> inputs, size_t input) {
@@ -188,9 +187,9 @@ absl::Status MarkLinked(const Graph& graph, Library& library,
 
 absl::Status CheckSettable(const GraphInput& input) {
   if (!input.is_linked) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format(
+  return FailedPrecondition(
       "input {}: its data is linked into the library and cannot be set",
-      input.name));
+      input.name);
 }
 
 }  // namespace nodewise

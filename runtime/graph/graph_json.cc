@@ -9,7 +9,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/graph/graph_reader.h"
 
 namespace nodewise {

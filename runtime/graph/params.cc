@@ -10,7 +10,7 @@
 #include "nodewise/ndarray/record.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/exceptions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <tuple>
 
-#include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/support/check.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -160,10 +160,10 @@ absl::StatusOr<size_t> GuardedMemory::Add(size_t bytes) {
       mprotect(Open(block), OpenBytes(block), PROT_READ | PROT_WRITE) != 0) {
     const int error = errno;
     if (map != MAP_FAILED) munmap(map, block.map_bytes);
-    return absl::ResourceExhaustedError(fmt::format(
+    return ResourceExhausted(
         "guarded memory: {} bytes in pages of their own: {} (vm.max_map_count "
         "limits how many there can be)",
-        bytes, std::strerror(error)));
+        bytes, std::strerror(error));
   }
   block.data = Open(block) + front_bytes_;
   blocks_.push_back(block);

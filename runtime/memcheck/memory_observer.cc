@@ -16,7 +16,7 @@
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/process/process_state.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "runtime/memcheck/guarded_run.h"
 
@@ -601,7 +601,7 @@ absl::StatusOr<GuardedRunResult> RunGuarded(
                          DLDevice device) -> absl::StatusOr<NDArray> {
     const std::shared_ptr<SlotMemory> memory = weak.lock();
     if (memory == nullptr) {
-      return absl::FailedPreconditionError("guarded memory: the run is over");
+      return FailedPrecondition("guarded memory: the run is over");
     }
     return SlotMemory::Allocate(memory, slot, bytes, device);
   };

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/memcheck/guarded_run.h"
 
 namespace nodewise {
@@ -173,13 +173,13 @@ class Sanitizer {
 absl::StatusOr<SanitizeReport> Sanitize(const ExecutorMaker& make,
                                         const SanitizeOptions& options) {
   if (options.red_zone > kMostRedZone) {
-    return absl::InvalidArgumentError(
-        fmt::format("sanitize: red zones of {} bytes, expected at most {}",
-                    options.red_zone, kMostRedZone));
+    return InvalidArgument(
+        "sanitize: red zones of {} bytes, expected at most {}",
+        options.red_zone, kMostRedZone);
   }
   const OnlyOne only;
   if (!only.is_mine) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "sanitize: another run is going on in this process (one at a time)");
   }
   return Sanitizer(make, options).Run();

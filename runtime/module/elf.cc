@@ -12,7 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -221,8 +221,8 @@ absl::Status CheckIdent(Bytes bytes, const std::string& where) {
   if (bytes.empty()) return Damaged(where, "is empty, expected an ELF file");
   const size_t magic_size = std::min<size_t>(bytes.size(), SELFMAG);
   if (std::memcmp(bytes.data(), ELFMAG, magic_size) != 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: is not an ELF file (starts with {})", where, Beginning(bytes)));
+    return InvalidArgument("{}: is not an ELF file (starts with {})", where,
+                           Beginning(bytes));
   }
   if (bytes.size() < EI_NIDENT) {
     return CutShort(where, "ELF header", 0, sizeof(Elf32_Ehdr), bytes.size());
@@ -233,8 +233,8 @@ absl::Status CheckIdent(Bytes bytes, const std::string& where) {
                    elf_class);
   }
   if (bytes[EI_DATA] == ELFDATA2MSB) {
-    return absl::UnimplementedError(fmt::format(
-        "{}: is a big-endian ELF file, expected little-endian", where));
+    return Unimplemented("{}: is a big-endian ELF file, expected little-endian",
+                         where);
   }
   if (bytes[EI_DATA] != ELFDATA2LSB) {
     return Damaged(where, "ELF byte order is {}, expected 1 (little-endian)",
@@ -639,20 +639,20 @@ std::vector<std::string> FunctionNames(const ElfFile& file) {
 // that the file is damaged.
 absl::Status CheckLoadable(const ElfFile& file) {
   if (file.type != kSharedLibrary) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: is an ELF file of type \"{}\", expected a shared "
-                    "library (link it with -shared)",
-                    file.where, file.type));
+    return InvalidArgument(
+        "{}: is an ELF file of type \"{}\", expected a shared library (link it "
+        "with -shared)",
+        file.where, file.type);
   }
   const std::string here = MachineName(kThisMachine);
   if (file.machine != here) {
-    return absl::UnimplementedError(fmt::format(
-        "{}: is built for {}, this is {}", file.where, file.machine, here));
+    return Unimplemented("{}: is built for {}, this is {}", file.where,
+                         file.machine, here);
   }
   if (file.bits != kBitsHere) {
-    return absl::UnimplementedError(
-        fmt::format("{}: is built for {} bits, this is a program of {} bits",
-                    file.where, file.bits, kBitsHere));
+    return Unimplemented(
+        "{}: is built for {} bits, this is a program of {} bits", file.where,
+        file.bits, kBitsHere);
   }
   if (file.has_dynamic_section) return absl::OkStatus();
   return Damaged(file.where,

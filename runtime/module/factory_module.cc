@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <variant>
 
-#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/module/elf.h"
 #include "runtime/module/module_blob.h"
 
@@ -53,16 +52,14 @@ class GraphFactoryModule final : public Module {
   absl::StatusOr<Value> CreateDebug(PackedArgs args) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(0));
     if (name != name_) {
-      return absl::NotFoundError(
-          fmt::format("debug_create: the factory holds the module {}, not {}",
-                      name_, name));
+      return NotFound("debug_create: the factory holds the module {}, not {}",
+                      name_, name);
     }
     return CreateWith("tvm.graph_executor_debug.create", args.From(1));
   }
 
   absl::StatusOr<Value> RefuseCuda(PackedArgs) {
-    return absl::UnimplementedError(
-        "cuda_graph_create: this build has no CUDA graphs");
+    return Unimplemented("cuda_graph_create: this build has no CUDA graphs");
   }
 
   absl::StatusOr<Value> GraphJson(PackedArgs) { return Value(graph_json_); }
@@ -93,11 +90,10 @@ class GraphFactoryModule final : public Module {
   absl::StatusOr<Value> CreateWith(const char* creator, PackedArgs devices) {
     const PackedFunc create = nodewise::FindFunction(creator);
     if (!create) {
-      return absl::UnimplementedError(
-          fmt::format("this build has no {}", creator));
+      return Unimplemented("this build has no {}", creator);
     }
     if (imports().empty()) {
-      return absl::DataLossError("the factory holds no compiled code");
+      return DataLoss("the factory holds no compiled code");
     }
     std::vector<Value> args = {Value(graph_json_), Ref<Object>(imports()[0])};
     for (int i = 0; i < devices.size(); ++i) {

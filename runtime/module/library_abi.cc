@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "fmt/format.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -116,11 +116,11 @@ absl::Status CheckKind(const ElfFile& elf) {
     if (symbol.defined || !symbol.name.starts_with("TVMBackendAnyList")) {
       continue;
     }
-    return absl::UnimplementedError(fmt::format(
+    return Unimplemented(
         "{}: was compiled with exec_mode=\"compiled\": its code drives TVM's "
         "virtual machine (it calls {}), expected kernels or bytecode (compile "
         "it with exec_mode=\"bytecode\", the default)",
-        elf.where, symbol.name));
+        elf.where, symbol.name);
   }
   for (const ElfSymbol& symbol : elf.symbols) {
     const bool is_variable = symbol.defined && !symbol.local &&
@@ -129,10 +129,10 @@ absl::Status CheckKind(const ElfFile& elf) {
         IsWritable(elf, symbol, sizeof(void*))) {
       continue;
     }
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: {} is not a variable that a pointer can be written into, expected "
         "one, as TVM's runtime fills it in (give it another name)",
-        elf.where, symbol.name));
+        elf.where, symbol.name);
   }
   return absl::OkStatus();
 }

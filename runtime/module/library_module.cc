@@ -13,7 +13,7 @@
 #include "nodewise/module/factory_module.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/module/module_blob.h"
 
 namespace nodewise {
@@ -82,8 +82,8 @@ class LibraryModule final : public Module {
     if (bytes.empty()) return std::string(name);
     const void* end = std::memchr(bytes.data(), 0, bytes.size());
     if (end == nullptr) {
-      return absl::DataLossError(fmt::format("{}: {} holds no name that ends",
-                                             symbols_->where(), kEntryName));
+      return DataLoss("{}: {} holds no name that ends", symbols_->where(),
+                      kEntryName);
     }
     return std::string(reinterpret_cast<const char*>(bytes.data()));
   }
@@ -200,8 +200,7 @@ class ConstantsModule final : public Module {
     NODEWISE_ASSIGN_OR_RETURN(const Value result, init.Call(array));
     const auto* code = result.Get<int64_t>();
     if (code != nullptr && *code == 0) return absl::OkStatus();
-    return absl::InternalError(
-        fmt::format("__init_{} did not return 0", symbol));
+    return Internal("__init_{} did not return 0", symbol);
   }
 
   absl::StatusOr<PackedFunc> FindInit(std::string_view symbol) {
@@ -219,9 +218,9 @@ class ConstantsModule final : public Module {
       if (known != name) continue;
       return NDArray::Borrow(record.ToTensor(), nullptr).CopyToHost();
     }
-    return absl::DataLossError(fmt::format(
+    return DataLoss(
         "{}: {} wants the constant {}, which the library does not hold",
-        owner_->where(), symbol, name));
+        owner_->where(), symbol, name);
   }
 
   std::string kind_;
@@ -374,10 +373,10 @@ absl::StatusOr<FunctionObject*> CallContext::FindFunctionOf(
   }
   if (!function) function = FindFunction(name);
   if (!function) {
-    return absl::NotFoundError(fmt::format(
+    return NotFound(
         "compiled code calls the function {}, which no module it imports has "
         "and which is not registered",
-        name));
+        name);
   }
   return found_.emplace(name, function.object()).first->second.get();
 }
@@ -416,9 +415,9 @@ absl::Status PatchContext(const Symbols& symbols,
     }
   }
   if (unknown.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(fmt::format(
+  return Unimplemented(
       "{}: its code calls runtime functions that are not known here: {}",
-      symbols.where(), unknown));
+      symbols.where(), unknown);
 }
 
 // TVM 0.6 has no import tree, so that all modules of its blob are imports of
@@ -454,8 +453,8 @@ absl::StatusOr<Ref<Module>> LoadModule(const std::string& path,
   const absl::Status readable = CheckReadable(path);
   if (absl::IsNotFound(readable)) {
     // The loader's words, which hosts look for.
-    return absl::NotFoundError(fmt::format(
-        "{}: cannot open shared object file: No such file or directory", path));
+    return NotFound(
+        "{}: cannot open shared object file: No such file or directory", path);
   }
   NODEWISE_RETURN_IF_ERROR(readable);
   // Hosts may say the format, else the file's name does, as in TVM.
@@ -467,10 +466,10 @@ absl::StatusOr<Ref<Module>> LoadModule(const std::string& path,
   constexpr std::string_view kShared[] = {"so", "dll", "dylib", "dso"};
   if (std::find(std::begin(kShared), std::end(kShared), ending) ==
       std::end(kShared)) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: ends in \"{}\", expected a shared library (.so; for an archive "
         "link its objects first: g++ -shared -o lib.so *.o)",
-        path, ending));
+        path, ending);
   }
   NODEWISE_ASSIGN_OR_RETURN(Ref<Symbols> symbols, OpenSharedLibrary(path));
   return BuildModules(std::move(symbols), "");

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/module/elf.h"
 #include "runtime/module/library_abi.h"
 #include "runtime/module/module_blob.h"

@@ -9,12 +9,11 @@
 #include <unordered_set>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/func/c_errors.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/tvm_object_abi.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/module/library_module.h"
 
 namespace nodewise {
@@ -32,9 +31,8 @@ class ModuleLibrary final : public Library {
   absl::StatusOr<PackedFunc> Bind(const KernelRequest& request) override {
     NODEWISE_ASSIGN_OR_RETURN(PackedFunc function, Find(request.function));
     if (function) return function;
-    return absl::NotFoundError(
-        fmt::format("the library has no function {}{}", request.function,
-                    DidYouMean(request.function, module_->AllFunctionNames())));
+    return NotFound("the library has no function {}{}", request.function,
+                    DidYouMean(request.function, module_->AllFunctionNames()));
   }
 
  private:
@@ -57,9 +55,8 @@ class TableLibrary final : public Library {
       if (kernel.name == request.function) return kernel.make(request);
       names.push_back(kernel.name);
     }
-    return absl::NotFoundError(
-        fmt::format("there is no built-in function {}{}", request.function,
-                    DidYouMean(request.function, names)));
+    return NotFound("there is no built-in function {}{}", request.function,
+                    DidYouMean(request.function, names));
   }
 
  private:
@@ -144,9 +141,8 @@ class WrappedModule final : public Module {
     try {
       return Get(std::string(name));
     } catch (...) {
-      return absl::InternalError(
-          fmt::format("a module of kind {}, asked for function {}, {}", kind_,
-                      name, TextOfException()));
+      return Internal("a module of kind {}, asked for function {}, {}", kind_,
+                      name, TextOfException());
     }
   }
 
@@ -233,9 +229,9 @@ std::vector<std::string> Module::AllFunctionNames() {
 absl::Status Module::Import(Ref<Module> module) {
   const std::vector<Module*> tree = module->Tree();
   if (std::find(tree.begin(), tree.end(), this) != tree.end()) {
-    return absl::InvalidArgumentError(
-        fmt::format("a {} module cannot import a {} module that imports it",
-                    kind(), module->kind()));
+    return InvalidArgument(
+        "a {} module cannot import a {} module that imports it", kind(),
+        module->kind());
   }
   seen_imports_.push_back(module->handle());
   imports_.push_back(std::move(module));

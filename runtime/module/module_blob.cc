@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/byte_reader.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -244,12 +244,12 @@ absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
   } else {
     // The message shows the beginning of a key, which may be as long as the
     // file.
-    return absl::UnimplementedError(fmt::format(
+    return Unimplemented(
         "{} (a module of kind \"{}\": known are _lib, GraphExecutorFactory, "
         "GraphRuntimeFactory, const_loader, metadata, relax.Executable and "
         "device code)",
         MessageOf(reader->ErrorAt(start, "module kind is not known")),
-        key.substr(0, 64)));
+        key.substr(0, 64));
   }
   return item;
 }

@@ -8,13 +8,12 @@
 #include <mutex>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/module/library_floats.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/run_mark.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/module/elf.h"
 #include "runtime/module/library_abi.h"
 #include "runtime/module/library_module.h"
@@ -204,9 +203,9 @@ absl::Status CheckWanted(const LibraryFacts& facts) {
     missing += (missing.empty() ? "" : ", ") + name;
   }
   if (missing.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(fmt::format(
+  return Unimplemented(
       "{}: its code calls runtime functions that are not known here: {}",
-      facts.path, missing));
+      facts.path, missing);
 }
 
 // Returns the wanted symbols that none of its own libraries can be expected to
@@ -265,11 +264,11 @@ absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
   if (!known->TryRetain()) return Ref<Symbols>();
   auto library = Ref<SharedLibrary>::Adopt(known);
   if (library->identity() != facts.identity) {
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "{}: the file was replaced while its old content is loaded, and the "
         "system would go on using the old one (release it first, or give the "
         "new file another name)",
-        facts.path));
+        facts.path);
   }
   return Ref<Symbols>(std::move(library));
 }
@@ -403,17 +402,16 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   void* const handle = LoadAndLookAtFloats(path, flags);
   RunMark::Current()->EndLoading();
   if (handle == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: cannot be loaded: {}", path, dlerror()));
+    return InvalidArgument("{}: cannot be loaded: {}", path, dlerror());
   }
   KeepOpenMpLoaded();
   auto known = AlreadyOpen(handle, facts);
   // The file must be the same from before it was read until it was loaded, so
   // that what was read belongs to the loaded code.
   if (known.ok() && IdentityOf(path) != facts.identity) {
-    known = absl::FailedPreconditionError(fmt::format(
+    known = FailedPrecondition(
         "{}: the file was replaced while it was being loaded (load it again)",
-        path));
+        path);
   }
   if (!known.ok() || *known) {
     dlclose(handle);

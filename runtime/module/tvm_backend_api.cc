@@ -5,13 +5,12 @@
 #include <cstdint>
 #include <mutex>
 
-#include "fmt/format.h"
 #include "nodewise/device/workspace_pool.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/c_errors.h"
 #include "nodewise/func/ffi_function.h"
 #include "nodewise/ndarray/short_float.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/module/library_module.h"
 
@@ -23,8 +22,7 @@ absl::Status CheckArguments(const TVMValue* args, const int* type_codes,
                             int num_args) {
   if (num_args == 0) return absl::OkStatus();
   if (num_args < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("TVMFuncCall: num_args is {}", num_args));
+    return InvalidArgument("TVMFuncCall: num_args is {}", num_args);
   }
   if (args == nullptr) return NullArgument("TVMFuncCall", "args");
   if (type_codes == nullptr) return NullArgument("TVMFuncCall", "type_codes");
@@ -38,8 +36,8 @@ int ReportNull(const char* function, const char* argument) {
 }
 
 absl::Status RefuseDevice(const char* function, int device_type) {
-  return absl::UnavailableError(fmt::format(
-      "{}: {} memory is not built in", function, DeviceTypeName(device_type)));
+  return Unavailable("{}: {} memory is not built in", function,
+                     DeviceTypeName(device_type));
 }
 
 // A null context means that the library was loaded by something that does not
@@ -49,9 +47,9 @@ absl::Status FindHere(void* context, const char* name, void** out) {
     NODEWISE_ASSIGN_OR_RETURN(*out, ours->Find(name));
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(fmt::format(
+  return FailedPrecondition(
       "compiled code calls {}, but its module context {}", name,
-      context == nullptr ? "was never set" : "is not of this runtime"));
+      context == nullptr ? "was never set" : "is not of this runtime");
 }
 
 }  // namespace
@@ -99,7 +97,7 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   const auto* object = static_cast<nodewise::FunctionObject*>(
       nodewise::Object::OfHandle(function));
   if (object == nullptr) {
-    return Report(absl::InvalidArgumentError(
+    return Report(nodewise::InvalidArgument(
         "TVMFuncCall: the handle is not a function of this runtime"));
   }
   nodewise::DropLastError();
@@ -146,8 +144,8 @@ void* TVMBackendAllocWorkspace(int device_type, int, uint64_t nbytes, int,
     }
     data = nodewise::WorkspacePool::ThisThread().AllocWorkspace(nbytes);
     if (data != nullptr) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        fmt::format("workspace: cannot allocate {} bytes", nbytes));
+    return nodewise::ResourceExhausted("workspace: cannot allocate {} bytes",
+                                       nbytes);
   });
   return data;
 }
@@ -179,7 +177,7 @@ int TVMBackendParallelBarrier(int, TVMParallelGroupEnv* env) {
   return CallFromC(__func__, {{"env", env}}, [&] {
     auto* const group = static_cast<nodewise::TaskGroup*>(env->sync_handle);
     if (group->Barrier()) return absl::OkStatus();
-    return absl::AbortedError(
+    return nodewise::Aborted(
         "parallel barrier: another task of the loop has failed");
   });
 }

@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -73,8 +73,8 @@ bool TakeNumber(std::string_view* text, uint32_t limit, uint32_t* number) {
 }
 
 absl::Status UnknownType(std::string_view text) {
-  return absl::InvalidArgumentError(fmt::format(
-      "unknown type \"{}\", expected one such as float32, int8, bool", text));
+  return InvalidArgument(
+      "unknown type \"{}\", expected one such as float32, int8, bool", text);
 }
 
 }  // namespace
@@ -183,9 +183,9 @@ absl::Status CheckDType(DLDataType dtype) {
       fine = fine && bits > 0 && bits % 8 == 0;
   }
   if (fine) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "type {} (code {}, {} bits, {} lanes) cannot be stored in a tensor",
-      ToString(dtype), dtype.code, bits, dtype.lanes));
+      ToString(dtype), dtype.code, bits, dtype.lanes);
 }
 
 // A side of 0 makes the tensor empty no matter what the others are, so the
@@ -195,17 +195,16 @@ absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> shape) {
   bool empty = false;
   for (const int64_t dim : shape) {
     if (dim < 0) {
-      return absl::InvalidArgumentError(fmt::format(
-          "shape {} has a negative dimension", ShapeToString(shape)));
+      return InvalidArgument("shape {} has a negative dimension",
+                             ShapeToString(shape));
     }
     empty = empty || dim == 0;
   }
   if (empty) return 0;
   for (const int64_t dim : shape) {
     if (__builtin_mul_overflow(elements, dim, &elements)) {
-      return absl::InvalidArgumentError(
-          fmt::format("shape {} has more elements than memory can hold",
-                      ShapeToString(shape)));
+      return InvalidArgument("shape {} has more elements than memory can hold",
+                             ShapeToString(shape));
     }
   }
   return elements;
@@ -219,9 +218,9 @@ absl::StatusOr<size_t> TensorBytes(absl::Span<const int64_t> shape,
   int64_t bytes = 0;
   if (__builtin_mul_overflow(
           elements, static_cast<int64_t>(ElementBytes(dtype)), &bytes)) {
-    return absl::InvalidArgumentError(
-        fmt::format("shape {} of {} needs more bytes than memory can hold",
-                    ShapeToString(shape), ToString(dtype)));
+    return InvalidArgument(
+        "shape {} of {} needs more bytes than memory can hold",
+        ShapeToString(shape), ToString(dtype));
   }
   return static_cast<size_t>(bytes);
 }

@@ -13,7 +13,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/record.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -306,7 +306,7 @@ NDArray NDArray::Map(absl::Span<const uint8_t> bytes,
 
 absl::StatusOr<NDArray> NDArray::FromDLPack(DLManagedTensor* managed) {
   if (managed == nullptr) {
-    return absl::InvalidArgumentError("DLPack: the managed tensor is null");
+    return InvalidArgument("DLPack: the managed tensor is null");
   }
   const DLTensor& tensor = managed->dl_tensor;
   NODEWISE_RETURN_IF_ERROR(At("DLPack", CheckDType(tensor.dtype)));
@@ -379,9 +379,8 @@ absl::StatusOr<NDArray> NDArray::View(absl::Span<const int64_t> shape,
   if (byte_offset > bytes() || wanted > bytes() - byte_offset) {
     const std::string from =
         byte_offset > 0 ? fmt::format(" from byte {} on", byte_offset) : "";
-    return absl::InvalidArgumentError(
-        fmt::format("a view as {} needs {} bytes{}, the tensor has {}",
-                    TypeToString(shape, dtype), wanted, from, bytes()));
+    return InvalidArgument("a view as {} needs {} bytes{}, the tensor has {}",
+                           TypeToString(shape, dtype), wanted, from, bytes());
   }
   DLTensor view = TensorOver(tensor()->data, shape, dtype, tensor()->device);
   view.byte_offset = tensor()->byte_offset + byte_offset;
@@ -438,21 +437,21 @@ ObjectHeader* NDArray::HeaderOf(DLTensor* handle) {
 // shape, and the elements as far as they reach.
 absl::Status CheckDLTensor(const DLTensor& tensor) {
   if (tensor.ndim < 0 || tensor.ndim > kMostDims) {
-    return absl::InvalidArgumentError(fmt::format(
-        "the tensor's rank is {}, expected 0 to {}", tensor.ndim, kMostDims));
+    return InvalidArgument("the tensor's rank is {}, expected 0 to {}",
+                           tensor.ndim, kMostDims);
   }
   if (tensor.ndim > 0 && tensor.shape == nullptr) {
-    return absl::InvalidArgumentError("the tensor's shape is null");
+    return InvalidArgument("the tensor's shape is null");
   }
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(tensor));
   if (bytes == 0) return absl::OkStatus();
   if (tensor.data == nullptr) {
-    return absl::InvalidArgumentError("the tensor's data is null");
+    return InvalidArgument("the tensor's data is null");
   }
   if (ReachOf(tensor, bytes) <= kMostReach) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "the tensor's elements lie too far apart for memory (byte offset {})",
-      tensor.byte_offset));
+      tensor.byte_offset);
 }
 
 absl::Span<const int64_t> ShapeOf(const DLTensor& tensor) {
@@ -486,16 +485,16 @@ bool IsCompact(const DLTensor& tensor) {
 // alone: elsewhere each element would be a copy of its own.
 absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
   if (!IsSameType(from.dtype, to.dtype) || ShapeOf(from) != ShapeOf(to)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "tensor is {}, expected {}", TypeToString(ShapeOf(from), from.dtype),
-        TypeToString(ShapeOf(to), to.dtype)));
+    return InvalidArgument("tensor is {}, expected {}",
+                           TypeToString(ShapeOf(from), from.dtype),
+                           TypeToString(ShapeOf(to), to.dtype));
   }
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(from));
   if (bytes == 0) return absl::OkStatus();
   if (IsCompact(from) && IsCompact(to)) return CopyBlock(from, to, bytes);
   if (DeviceTypeOf(from.device) != kDLCPU ||
       DeviceTypeOf(to.device) != kDLCPU) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "tensor has strides, expected a compact one (copy it first)");
   }
   const size_t width = ElementBytes(from.dtype);
@@ -510,17 +509,15 @@ absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {
 absl::Status CopyFromBytes(const void* data, size_t size, const DLTensor& to) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(to));
   if (bytes == size) return CopyTensor(HostMemoryFor(to, data), to);
-  return absl::InvalidArgumentError(
-      fmt::format("got {} bytes for a tensor {}, expected {}", size,
-                  TypeToString(ShapeOf(to), to.dtype), bytes));
+  return InvalidArgument("got {} bytes for a tensor {}, expected {}", size,
+                         TypeToString(ShapeOf(to), to.dtype), bytes);
 }
 
 absl::Status CopyToBytes(const DLTensor& from, void* data, size_t size) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(from));
   if (bytes == size) return CopyTensor(from, HostMemoryFor(from, data));
-  return absl::InvalidArgumentError(
-      fmt::format("got room for {} bytes of a tensor {}, expected {}", size,
-                  TypeToString(ShapeOf(from), from.dtype), bytes));
+  return InvalidArgument("got room for {} bytes of a tensor {}, expected {}",
+                         size, TypeToString(ShapeOf(from), from.dtype), bytes);
 }
 
 std::string TypeToString(absl::Span<const int64_t> shape, DLDataType dtype) {

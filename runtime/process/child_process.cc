@@ -32,7 +32,7 @@
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/run_mark.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
 
@@ -279,8 +279,8 @@ int RunInThread(absl::FunctionRef<void()> work) {
     ReportStatus(CatchShortage(work));
   });
   if (rc != 0) {
-    ReportStatus(absl::ResourceExhaustedError(
-        fmt::format("no thread in the child: {}", std::strerror(rc))));
+    ReportStatus(
+        ResourceExhausted("no thread in the child: {}", std::strerror(rc)));
   }
   fflush(stdout);  // Holds only what the work printed.
   _exit(0);
@@ -350,8 +350,7 @@ absl::StatusOr<ChildEnd> EndOf(const ChildReport& report, bool is_collected,
 }
 
 absl::Status SystemError(const char* what) {
-  return absl::ResourceExhaustedError(
-      fmt::format("child process: {}: {}", what, std::strerror(errno)));
+  return ResourceExhausted("child process: {}: {}", what, std::strerror(errno));
 }
 
 struct SigchldState {
@@ -389,8 +388,8 @@ std::shared_ptr<void> KeepChildStatuses() {
 // A day is more than any node needs, and sums with it do not overflow.
 absl::Status CheckTimeLimit(int64_t limit_ms) {
   if (limit_ms >= 1 && limit_ms <= kMostTimeLimitMs) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "time limit: found {} ms, expected 1 to {}", limit_ms, kMostTimeLimitMs));
+  return InvalidArgument("time limit: found {} ms, expected 1 to {}", limit_ms,
+                         kMostTimeLimitMs);
 }
 
 // No swap is reserved: outputs may be large, and pages that are never touched

@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "fmt/format.h"
 #include "nodewise/debug/run_observer.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/process/process_state.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "runtime/process/child_process.h"
 
@@ -205,9 +204,9 @@ absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
   for (const EntryId entry : AllEntries(executor->graph())) {
     const DLDevice device = executor->TensorOf(entry).device;
     if (DeviceTypeOf(device) == kDLCPU) continue;
-    return absl::UnimplementedError(fmt::format(
+    return Unimplemented(
         "node {} is on {}, expected cpu(0) (a device does not survive a fork)",
-        Index(executor->index().NodeOf(entry)), ToString(device)));
+        Index(executor->index().NodeOf(entry)), ToString(device));
   }
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
   NODEWISE_ASSIGN_OR_RETURN(

@@ -11,11 +11,10 @@
 #include <cstring>
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/process/child_process.h"
 
 namespace nodewise {
@@ -124,10 +123,9 @@ class Reader : public PipeReader {
 
   absl::Status WhyNot() const {
     if (state_ == State::kSilent) {
-      return absl::DeadlineExceededError(
-          fmt::format("child: sent nothing for {} ms", limit_ms_));
+      return DeadlineExceeded("child: sent nothing for {} ms", limit_ms_);
     }
-    return absl::DataLossError("child: ended within a message");
+    return DataLoss("child: ended within a message");
   }
 
   const int descriptor_;
@@ -159,7 +157,7 @@ absl::Status PipeWriter::Write(const void* data, size_t bytes) {
   if (getpid() != process_) _exit(0);
   // The work may have closed it, and have opened a file in its place.
   if (!IsThere()) {
-    return absl::UnavailableError(
+    return Unavailable(
         "closed descriptors that are not its own, and the pipe to this process "
         "with them");
   }
@@ -168,8 +166,7 @@ absl::Status PipeWriter::Write(const void* data, size_t bytes) {
     const ssize_t written = write(descriptor_, from, bytes);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      return absl::UnavailableError(
-          fmt::format("pipe: {}", std::strerror(errno)));
+      return Unavailable("pipe: {}", std::strerror(errno));
     }
     from += written;
     bytes -= static_cast<size_t>(written);
@@ -190,8 +187,8 @@ absl::StatusOr<std::unique_ptr<PipedRun>> PipedRun::Start(
   NODEWISE_RETURN_IF_ERROR(CheckTimeLimit(silence_limit_ms));
   int ends[2] = {-1, -1};
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ResourceExhaustedError(
-        fmt::format("child process: no pipe: {}", std::strerror(errno)));
+    return ResourceExhausted("child process: no pipe: {}",
+                             std::strerror(errno));
   }
   OpenDescriptor read_end(ends[0]);
   const OpenDescriptor write_end(ends[1]);

@@ -5,7 +5,7 @@
 #include "fmt/format.h"
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/profile/profiler.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 #include "runtime/profile/tvm_report.h"
 
@@ -48,8 +48,8 @@ absl::StatusOr<EntryId> OutputOf(const Graph& graph, NodeId node, int output) {
   if (output >= 0 && static_cast<uint32_t>(output) < count) {
     return graph.EntryOf(node, static_cast<uint32_t>(output));
   }
-  return absl::OutOfRangeError(fmt::format(
-      "output {} of {}, which has {}", output, NodeTitle(graph, node), count));
+  return OutOfRange("output {} of {}, which has {}", output,
+                    NodeTitle(graph, node), count);
 }
 
 // Returns where a node runs: where its first output is, or else its input.

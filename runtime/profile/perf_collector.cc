@@ -16,7 +16,7 @@
 #include "fmt/format.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -145,12 +145,12 @@ absl::Status OpenError(const EventRow& event, int error) {
   std::string paranoid;
   std::ifstream file(kParanoid);
   std::getline(file, paranoid);
-  return absl::UnavailableError(fmt::format(
+  return Unavailable(
       "perf event {}: perf_event_open said {} ({}), {} is {}, expected a "
       "counter ({})",
       event.name, std::strerror(error), error, kParanoid,
       paranoid.empty() ? "not readable" : paranoid,
-      HintFor(event, error, paranoid)));
+      HintFor(event, error, paranoid));
 }
 
 // Returns the system's numbers of all threads of this process.
@@ -264,9 +264,9 @@ absl::StatusOr<const EventRow*> FindEvent(const std::string& name) {
     if (name == event.name) return &event;
   }
   const std::vector<std::string> names = PerfEventNames();
-  return absl::InvalidArgumentError(fmt::format(
-      "perf event {}: no such event, expected one of {}{}", Shortened(name),
-      absl::StrJoin(names, ", "), DidYouMean(name, names)));
+  return InvalidArgument("perf event {}: no such event, expected one of {}{}",
+                         Shortened(name), absl::StrJoin(names, ", "),
+                         DidYouMean(name, names));
 }
 
 }  // namespace
@@ -280,15 +280,15 @@ std::vector<std::string> PerfEventNames() {
 absl::StatusOr<std::unique_ptr<Collector>> PerfCollector(
     absl::Span<const std::string> events) {
   if (events.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "perf events: none was named, expected at least one");
   }
   std::vector<const EventRow*> rows;
   for (const std::string& name : events) {
     NODEWISE_ASSIGN_OR_RETURN(const EventRow* const row, FindEvent(name));
     if (std::find(rows.begin(), rows.end(), row) != rows.end()) {
-      return absl::InvalidArgumentError(
-          fmt::format("perf event {}: named twice, expected each once", name));
+      return InvalidArgument("perf event {}: named twice, expected each once",
+                             name);
     }
     rows.push_back(row);
   }

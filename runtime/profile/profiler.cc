@@ -12,7 +12,7 @@
 #include "nodewise/debug/run_observer.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
@@ -179,9 +179,9 @@ Profile BeginProfile() {
 // of its own.
 absl::StatusOr<Profile> Profiler::Run(const Options& options) {
   if (options.runs < 1 || options.warm_up < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("got {} runs and {} to warm up, expected at least 1 and 0",
-                    options.runs, options.warm_up));
+    return InvalidArgument(
+        "got {} runs and {} to warm up, expected at least 1 and 0",
+        options.runs, options.warm_up);
   }
   NODEWISE_RETURN_IF_ERROR(executor_->CheckPlain());
   Profile profile = BeginProfile();

@@ -1,9 +1,8 @@
 #include <utility>
 
-#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/module/module.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "runtime/profile/tvm_report.h"
 
@@ -171,8 +170,8 @@ Result CallProfiled(const Ref<Module>& module, const std::string& name,
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
                             module->FindFunction(name));
   if (!function) {
-    return absl::NotFoundError(fmt::format(
-        "a module of kind {} has no function {}", module->kind(), name));
+    return NotFound("a module of kind {} has no function {}", module->kind(),
+                    name);
   }
   for (int i = 0; i <= warm_up; ++i) {
     NODEWISE_RETURN_IF_ERROR(function.CallPacked(args).status());
@@ -233,9 +232,9 @@ absl::Status RefuseCollectors(PackedArgs args, int index) {
       const Ref<ArrayObject> array,
       collectors.AsObject<ArrayObject>("an array of collectors or null"));
   if (array->items().empty()) return absl::OkStatus();
-  return absl::UnimplementedError(
-      fmt::format("profile: TVM's metric collectors are not supported (use {})",
-                  NameOf(Way::kCounters)));
+  return Unimplemented(
+      "profile: TVM's metric collectors are not supported (use {})",
+      NameOf(Way::kCounters));
 }
 
 absl::Span<const FunctionRow> ProfilingFunctions() {

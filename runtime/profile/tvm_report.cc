@@ -13,6 +13,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "runtime/profile/profile_text.h"
 
@@ -140,9 +141,8 @@ absl::Status CheckReportCell(std::string_view key, const Cell& cell) {
   if (kind.empty() || kind == kReportCellKeys[cell.index()]) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("report: {} is a {}, expected {}", key,
-                  kReportCellKeys[cell.index()], kind));
+  return InvalidArgument("report: {} is a {}, expected {}", key,
+                         kReportCellKeys[cell.index()], kind);
 }
 
 Ref<TvmReport> MakeTvmReport(const Graph& graph, const TimedRun& run,

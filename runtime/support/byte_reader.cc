@@ -1,7 +1,7 @@
 #include "nodewise/support/byte_reader.h"
 
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -45,8 +45,7 @@ absl::StatusOr<uint64_t> ByteReader::Count(const char* what,
 // The place is that in the whole file, where a user can look.
 absl::Status ByteReader::ErrorAt(size_t offset,
                                  std::string_view message) const {
-  return absl::DataLossError(
-      fmt::format("{}: byte {}: {}", where_, base_ + offset, message));
+  return DataLoss("{}: byte {}: {}", where_, base_ + offset, message);
 }
 
 // Readers of files that may be cut short ask for this afterwards.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

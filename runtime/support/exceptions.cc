@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/temporary.h"
 
 namespace nodewise {
@@ -40,9 +40,9 @@ absl::StatusOr<OpenDescriptor> OpenRegular(const std::string& path,
     return SystemError(path, "cannot stat");
   }
   if (!S_ISREG(status.st_mode)) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: is {}, expected a regular file", path,
-        S_ISDIR(status.st_mode) ? "a directory" : "not a regular file"));
+        S_ISDIR(status.st_mode) ? "a directory" : "not a regular file");
   }
   *size = static_cast<size_t>(status.st_size);
   return descriptor;
@@ -123,8 +123,7 @@ absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
     names.push_back(at->path().filename().string());
   }
   if (error) {
-    return absl::UnavailableError(
-        fmt::format("{}: cannot list the folder: {}", path, error.message()));
+    return Unavailable("{}: cannot list the folder: {}", path, error.message());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -207,8 +206,8 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
     if (error) return SystemError(path, "cannot follow");
     file.kept_mode_ = mode;
   } else if (lstat(path.c_str(), &status) == 0) {
-    return absl::NotFoundError(fmt::format(
-        "{}: cannot create: it is a link to a file that is not there", path));
+    return NotFound(
+        "{}: cannot create: it is a link to a file that is not there", path);
   }
   NODEWISE_RETURN_IF_ERROR(file.OpenBeside(mode));
   return file;

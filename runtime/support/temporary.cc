@@ -20,7 +20,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -221,9 +221,9 @@ absl::StatusOr<std::string> TemporaryRoot() {
                         fmt::format("{} (set TMPDIR)", MessageOf(error)));
   }
   if (!S_ISDIR(status.st_mode)) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: is not a folder, expected one for temporary files (set TMPDIR)",
-        root));
+        root);
   }
   // Other programs get the path, too, wherever they run.
   std::error_code error;

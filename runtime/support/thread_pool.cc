@@ -21,7 +21,7 @@
 #include "fmt/format.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -402,9 +402,9 @@ class ThreadPool {
     Lease lease = TakeUpTo(count);
     if (lease.count == count) return lease;
     GiveBack(lease);
-    return absl::ResourceExhaustedError(fmt::format(
+    return ResourceExhausted(
         "thread pool: found {} threads, expected {} (ask for fewer tasks)",
-        1 + lease.count, 1 + count));
+        1 + lease.count, 1 + count);
   }
 
   // Takes from the front, in the order in which GiveBack() puts workers there:
@@ -469,10 +469,10 @@ void SetWorkerStart(void (*start)()) { worker_start = start; }
 
 absl::Status ParallelRun(int num_tasks, ParallelTask task) {
   if (num_tasks < 0 || num_tasks > kMaxTasks) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "parallel launch: found {} tasks, expected 0 to {} (0 leaves the "
         "choice to the pool)",
-        num_tasks, kMaxTasks));
+        num_tasks, kMaxTasks);
   }
   return ThreadPool::Get().Run(num_tasks, task);
 }

@@ -24,7 +24,7 @@
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 
 namespace nodewise {
@@ -91,8 +91,7 @@ class SweepMemory : public std::enable_shared_from_this<SweepMemory> {
               : mmap(nullptr, bytes + kSlack, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (data == MAP_FAILED) {
-        return absl::ResourceExhaustedError(
-            fmt::format("sweep: no memory for {} bytes", bytes));
+        return ResourceExhausted("sweep: no memory for {} bytes", bytes);
       }
       if (region.data != nullptr) munmap(region.data, region.bytes);
       region = {static_cast<uint8_t*>(data), bytes + kSlack};
@@ -417,16 +416,15 @@ class SweepObserver : public NodeObserver {
 
 absl::Status CheckOptions(const SweepOptions& options) {
   if (options.layouts < 1 || options.repeats < 1) {
-    return absl::InvalidArgumentError(
-        fmt::format("sweep: found {} layouts and {} repeats, expected 1 or "
-                    "more of each",
-                    options.layouts, options.repeats));
+    return InvalidArgument(
+        "sweep: found {} layouts and {} repeats, expected 1 or more of each",
+        options.layouts, options.repeats);
   }
   for (const int threads : options.threads) {
     if (threads >= 1 && threads <= kMaxTasks) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("sweep: found a thread count of {}, expected 1 to {}",
-                    threads, kMaxTasks));
+    return InvalidArgument(
+        "sweep: found a thread count of {}, expected 1 to {}", threads,
+        kMaxTasks);
   }
   return absl::OkStatus();
 }

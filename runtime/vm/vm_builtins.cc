@@ -3,7 +3,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "runtime/vm/vm_reader.h"
 
 namespace nodewise {

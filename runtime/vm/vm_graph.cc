@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 #include "runtime/vm/vm_reader.h"
@@ -54,9 +54,9 @@ class GraphMaker {
     for (const VmCall& call : program_.calls) bytes += call.function.size();
     for (const VmInput& input : program_.inputs) bytes += input.name.size();
     if (bytes <= kMostNameBytes) return absl::OkStatus();
-    return absl::UnimplementedError(fmt::format(
+    return Unimplemented(
         "{}: the names of its calls take {} bytes, expected at most {}",
-        made_->graph.text.name, bytes, kMostNameBytes));
+        made_->graph.text.name, bytes, kMostNameBytes);
   }
 
   // Returns a name that no other node has; the first use keeps it unchanged.
@@ -243,10 +243,10 @@ absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
   if (count > kMostListed) {
     text += fmt::format("; and {} more", count - kMostListed);
   }
-  return absl::UnimplementedError(
-      fmt::format("{}: function {} is not a static graph, for {} reason{}: {}",
-                  library.path, Shortened(function.name), count,
-                  count == 1 ? "" : "s", std::string_view(text).substr(2)));
+  return Unimplemented(
+      "{}: function {} is not a static graph, for {} reason{}: {}",
+      library.path, Shortened(function.name), count, count == 1 ? "" : "s",
+      std::string_view(text).substr(2));
 }
 
 }  // namespace
@@ -275,16 +275,15 @@ absl::StatusOr<const VmFunction*> FindVmFunction(const VmLibrary& library,
   }
   const std::vector<std::string> names = VmFunctionNames(library.executable);
   if (!name.empty()) {
-    return absl::NotFoundError(fmt::format(
-        "{}: has no function {}, expected one of: {}{}", library.path, name,
-        ListOf(names), DidYouMean(name, names)));
+    return NotFound("{}: has no function {}, expected one of: {}{}",
+                    library.path, name, ListOf(names), DidYouMean(name, names));
   }
   if (main != nullptr) return main;
   if (names.size() == 1) return last;
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: has {} functions and none is called main, expected "
-      "a choice of: {} ({})",
-      library.path, names.size(), ListOf(names), NameOf(Way::kFunction)));
+  return InvalidArgument(
+      "{}: has {} functions and none is called main, expected a choice of: {} "
+      "({})",
+      library.path, names.size(), ListOf(names), NameOf(Way::kFunction));
 }
 
 absl::StatusOr<VmGraph> ReadVmGraph(const VmLibrary& library,

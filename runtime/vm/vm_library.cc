@@ -9,7 +9,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/byte_reader.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -256,8 +256,8 @@ class WordReader {
 
   absl::StatusOr<int64_t> Next() {
     if (at_ >= 0 && at_ < end_) return WordAt(words_, at_++);
-    return absl::DataLossError(fmt::format(
-        "it goes on at word {}, expected one before word {}", at_, end_));
+    return DataLoss("it goes on at word {}, expected one before word {}", at_,
+                    end_);
   }
   int64_t left() const { return end_ - at_; }
 
@@ -275,8 +275,7 @@ absl::StatusOr<VmArgument> ArgumentOf(int64_t word, size_t place,
   const uint64_t kind = bits >> 56;
   const int64_t value = static_cast<int64_t>(bits << 8) >> 8;
   if (kind > 3) {
-    return absl::DataLossError(
-        fmt::format("argument {} is of kind {}, expected 0 to 3", place, kind));
+    return DataLoss("argument {} is of kind {}, expected 0 to 3", place, kind);
   }
   const VmArgument argument{static_cast<VmArgument::Kind>(kind), value};
   const bool is_constant = argument.kind == VmArgument::Kind::kConstant;
@@ -286,9 +285,8 @@ absl::StatusOr<VmArgument> ArgumentOf(int64_t word, size_t place,
   const size_t count =
       is_constant ? executable.constants.size() : executable.functions.size();
   if (value >= 0 && static_cast<uint64_t>(value) < count) return argument;
-  return absl::DataLossError(
-      fmt::format("argument {} is {} {}, expected one of the {}", place,
-                  is_constant ? "constant" : "function", value, count));
+  return DataLoss("argument {} is {} {}, expected one of the {}", place,
+                  is_constant ? "constant" : "function", value, count);
 }
 
 // Each argument is a word, so that the count cannot be larger than what is
@@ -300,14 +298,13 @@ absl::Status ReadCall(WordReader* reader, const VmExecutable& executable,
   const size_t functions = executable.functions.size();
   if (instruction->function < 0 ||
       static_cast<uint64_t>(instruction->function) >= functions) {
-    return absl::DataLossError(
-        fmt::format("it calls function {}, expected one of the {}",
-                    instruction->function, functions));
+    return DataLoss("it calls function {}, expected one of the {}",
+                    instruction->function, functions);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, reader->Next());
   if (count < 0 || count > reader->left()) {
-    return absl::DataLossError(fmt::format(
-        "it has {} arguments, but {} words are left", count, reader->left()));
+    return DataLoss("it has {} arguments, but {} words are left", count,
+                    reader->left());
   }
   instruction->args.reserve(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
@@ -366,8 +363,7 @@ absl::StatusOr<VmInstruction> DecodeVmInstruction(
   VmInstruction instruction;
   NODEWISE_ASSIGN_OR_RETURN(const int64_t opcode, reader.Next());
   if (opcode < 1 || opcode > 4) {
-    return absl::DataLossError(
-        fmt::format("opcode is {}, expected 1 to 4", opcode));
+    return DataLoss("opcode is {}, expected 1 to 4", opcode);
   }
   instruction.opcode = static_cast<VmInstruction::Opcode>(opcode);
   if (instruction.opcode == VmInstruction::Opcode::kCall) {

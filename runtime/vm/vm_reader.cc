@@ -2,7 +2,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -399,9 +399,8 @@ std::string VmReader::Place(int64_t index) const {
 
 absl::Status VmReader::BadBytecode(int64_t index, const std::string& found,
                                    std::string_view expected) const {
-  return absl::DataLossError(fmt::format("{}: {}: {}, expected {}",
-                                         executable_.where, Place(index), found,
-                                         expected));
+  return DataLoss("{}: {}: {}, expected {}", executable_.where, Place(index),
+                  found, expected);
 }
 
 absl::Status VmReader::WrongArgument(const Call& call, size_t index,

@@ -23,7 +23,7 @@
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/regions/built_in_functions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_collector.h"
 #include "nodewise/tensors/tensor_file.h"
 #include "nodewise/tensors/tensor_observer.h"

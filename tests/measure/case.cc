@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

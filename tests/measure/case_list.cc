@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/hash.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/zoo/zoo_networks.h"
 #include "tests/measure/fault_source.h"
 #include "tests/measure/fixture_case.h"

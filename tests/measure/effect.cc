@@ -8,7 +8,7 @@
 #include "nodewise/locate/locate.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/measure/node_tensors.h"
 
 namespace nodewise {

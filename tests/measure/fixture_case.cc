@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/compare/compare.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_collector.h"
 #include "nodewise/tensors/tensor_file.h"

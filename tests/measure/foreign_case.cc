@@ -10,7 +10,7 @@
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "tests/measure/method.h"
 

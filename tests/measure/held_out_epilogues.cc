@@ -15,7 +15,7 @@
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/norm.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/measure/held_out_kinds.h"
 #include "tests/measure/held_out_region.h"
 

@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/measure/held_out_kinds.h"
 
 namespace nodewise {

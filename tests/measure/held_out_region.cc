@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -16,7 +16,7 @@
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/recurrent.h"
 #include "nodewise/ops/reduce.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/measure/held_out_kinds.h"
 #include "tests/measure/held_out_region.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/measure/case_list.h"
 #include "tests/measure/children.h"
 #include "tests/measure/run_case.h"

@@ -16,7 +16,7 @@
 #include "nodewise/locate/replay.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/debug_runner.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {

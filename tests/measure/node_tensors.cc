@@ -5,7 +5,7 @@
 
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_collector.h"
 
 namespace nodewise {

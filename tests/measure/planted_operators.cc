@@ -22,7 +22,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/planter/planter.h"
 #include "nodewise/regions/built_in_functions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -8,7 +8,7 @@
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "tests/measure/effect.h"
 #include "tests/measure/exact_effect.h"

@@ -15,7 +15,7 @@
 #include "nodewise/random/random.h"
 #include "nodewise/regions/built_in_functions.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/zoo/zoo_networks.h"
 #include "tests/measure/case.h"

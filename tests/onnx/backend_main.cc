@@ -20,7 +20,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/onnx/backend_suite.h"
 #include "tests/onnx/emitted_cases.h"
 #include "tests/onnx/lowered_case.h"

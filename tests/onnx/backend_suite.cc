@@ -14,7 +14,7 @@
 #include "nodewise/op/op_def.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_file.h"
 
 namespace nodewise {

@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/onnx/lowered_case.h"
 
 namespace nodewise {

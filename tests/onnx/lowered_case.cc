@@ -5,7 +5,7 @@
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

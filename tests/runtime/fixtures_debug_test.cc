@@ -14,7 +14,7 @@
 #include "nodewise/memcheck/plan_sanitizer.h"
 #include "nodewise/process/isolation.h"
 #include "nodewise/profile/profiler.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/sweep/sweep.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/matchers.h"

@@ -95,6 +95,8 @@ THIRD_PARTY = [
     ("nlohmann/", "", ONLY_CC),
     # Templates that take a message's format are shared within a folder.
     ("fmt/format.h", "", ("private", "cc")),
+    # What support/status.h makes messages with, the one public header.
+    ("fmt/core.h", "runtime/support", ANYWHERE),
     ("fmt/", "", ONLY_CC),
     ("re2/", "runtime/dump contrib/precision contrib/runner", ONLY_CC),
     ("xxhash.h", "runtime/ndarray", ONLY_CC),

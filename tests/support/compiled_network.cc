@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
 #include "nodewise/ndarray/hash.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

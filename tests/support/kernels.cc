@@ -9,7 +9,7 @@
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/short_float.h"
 #include "nodewise/support/check.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/runner/debug_runner.h"
 #include "nodewise/runner/network_runner.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/support/machine.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -46,7 +45,7 @@ class KeepingSink : public TensorSink {
 
   absl::Status Take(const TensorItem& item) override {
     if (cancel_.load(std::memory_order_relaxed)) {
-      return absl::CancelledError("the run was cancelled");
+      return Cancelled("the run was cancelled");
     }
     if (item.key.Name() != wanted_) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(kept_, item.Keep());
@@ -161,10 +160,10 @@ absl::Status LoadedNetwork::CheckFit(
   for (const NamedTensor& input : inputs) {
     NODEWISE_ASSIGN_OR_RETURN(const size_t number, list.Find(input.name));
     if (list.Fits(number, input.tensor)) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("{}: input {} is {}, expected {}", name(), input.name,
-                    TypeToString(input.tensor.shape(), input.tensor.dtype()),
-                    list.TypeText(number)));
+    return InvalidArgument(
+        "{}: input {} is {}, expected {}", name(), input.name,
+        TypeToString(input.tensor.shape(), input.tensor.dtype()),
+        list.TypeText(number));
   }
   return absl::OkStatus();
 }
@@ -268,14 +267,14 @@ absl::StatusOr<NDArray> LoadedNetwork::InputMemory(const std::string& name) {
 absl::StatusOr<DebugExecutor*> LoadedNetwork::Debugger(const char* what) const {
   if (executor_ != nullptr) return executor_.get();
   if (runner_ == nullptr) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: cannot {}: its sizes are open (give its inputs first)",
-                    session_.name, what));
+    return FailedPrecondition(
+        "{}: cannot {}: its sizes are open (give its inputs first)",
+        session_.name, what);
   }
-  return absl::UnimplementedError(fmt::format(
+  return Unimplemented(
       "{}: cannot {}: data decides its sizes, so that the reference runs it as "
       "a whole (run it, and read what it made)",
-      session_.name, what));
+      session_.name, what);
 }
 
 // Who holds the outputs of the last run keeps them as they are: the next run
@@ -380,9 +379,8 @@ absl::StatusOr<NDArray> LoadedNetwork::ReadOfNetwork(const std::string& value) {
       names.push_back(session_.network->value(output).name);
     }
   }
-  return absl::NotFoundError(fmt::format("{}: makes no value called \"{}\"{}",
-                                         session_.name, value,
-                                         DidYouMean(value, names)));
+  return NotFound("{}: makes no value called \"{}\"{}", session_.name, value,
+                  DidYouMean(value, names));
 }
 
 absl::StatusOr<NDArray> LoadedNetwork::Read(const std::string& entry) {

@@ -22,13 +22,12 @@
 
 #include "apps/python/native/loaded_network.h"
 #include "apps/python/native/raise.h"
-#include "fmt/format.h"
 #include "nodewise/func/containers.h"
 #include "nodewise/func/packed_func.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/ndarray/ndarray.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_sink.h"
 #include "nodewise/tensors/tensor_source.h"
 
@@ -73,9 +72,9 @@ NDArray FromArray(const Array& array, const std::optional<std::string>& type) {
   if (type.has_value()) {
     const DLDataType stated = ValueOf(ParseDType(*type));
     if (ElementBytes(stated) != array.itemsize()) {
-      Raise(absl::InvalidArgumentError(
-          fmt::format("tensor: has elements of {} bytes, expected {} for {}",
-                      array.itemsize(), ElementBytes(stated), *type)));
+      Raise(InvalidArgument(
+          "tensor: has elements of {} bytes, expected {} for {}",
+          array.itemsize(), ElementBytes(stated), *type));
     }
     tensor.dtype = stated;
   }
@@ -95,8 +94,8 @@ nb::object Lend(nb::handle self, bool is_raw) {
   const auto& array = nb::cast<const NDArray&>(self);
   if (array.device().device_type != kDLCPU) {
     Raise(
-        absl::UnimplementedError("tensor: lies on another device, expected "
-                                 "one in host memory (copy it)"));
+        Unimplemented("tensor: lies on another device, expected one in host "
+                      "memory (copy it)"));
   }
   const absl::Span<const int64_t> sides = array.shape();
   const std::vector<size_t> shape(sides.begin(), sides.end());
@@ -161,9 +160,8 @@ class TensorFile : private TensorSink {
       const Known& known = found->second;
       return known.lasting.defined() ? known.lasting : source_->Find(known.key);
     }
-    return absl::NotFoundError(fmt::format("{}: has no tensor \"{}\"{}",
-                                           source_->name(), name,
-                                           DidYouMean(name, names_)));
+    return NotFound("{}: has no tensor \"{}\"{}", source_->name(), name,
+                    DidYouMean(name, names_));
   }
 
  private:
@@ -231,8 +229,7 @@ std::string TypeNameOf(nb::handle value) {
 Value NumberOf(nb::handle value, size_t place) {
   int64_t number = 0;
   if (nb::try_cast(value, number)) return number;
-  Raise(absl::InvalidArgumentError(
-      fmt::format("argument {}: is an int of more than 64 bits", place)));
+  Raise(InvalidArgument("argument {}: is an int of more than 64 bits", place));
 }
 
 // The order matters: a bool is an int of Python's, and a tensor of ours may
@@ -271,10 +268,10 @@ Value ValueFromPython(nb::handle value, size_t place) {
     }
     return Ref<Object>(MapObject::Make(std::move(items)));
   }
-  Raise(absl::InvalidArgumentError(fmt::format(
+  Raise(InvalidArgument(
       "argument {}: is a {}, expected a number, text, bytes, a tensor, a "
       "device, a module, a function, or a list or dict of these",
-      place, TypeNameOf(value))));
+      place, TypeNameOf(value)));
 }
 
 // Bytes that are not UTF-8 come back as they were when the text is passed on.

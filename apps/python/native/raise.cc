@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

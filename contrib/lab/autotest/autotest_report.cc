@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/autotest/check_adapter.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -35,10 +35,10 @@ absl::Status CheckCompared(const AutotestResult& result,
     if (!why.empty()) break;
   }
   why = why.substr(0, why.find('\n'));
-  return absl::FailedPreconditionError(fmt::format(
+  return FailedPrecondition(
       "nothing was compared: {} refused {} of {} sets of numbers{}{}",
       candidate, result.CountOf(CaseOutcome::kCandidateRefuses), result.runs,
-      why.empty() ? "" : ", first: ", why));
+      why.empty() ? "" : ", first: ", why);
 }
 
 // All outcomes are in the document; the table has those that are looked for.

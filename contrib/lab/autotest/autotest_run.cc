@@ -10,7 +10,7 @@
 #include "contrib/lab/autotest/networks/case_network.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -386,9 +386,8 @@ absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source, uint64_t seed,
     ++*refused;
     last = made.status();
   }
-  return absl::NotFoundError(
-      fmt::format("none of {} draws is a legal case; the last reason: {}",
-                  kMostRefusedDraws, MessageOf(last)));
+  return NotFound("none of {} draws is a legal case; the last reason: {}",
+                  kMostRefusedDraws, MessageOf(last));
 }
 
 }  // namespace nodewise

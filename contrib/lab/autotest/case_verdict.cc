@@ -12,7 +12,7 @@
 #include "nodewise/ndarray/record.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
@@ -66,8 +66,7 @@ absl::Status CheckDemand(const InputDomain& domain, const NDArray& tensor) {
   }
   const bool has_nan = std::ranges::any_of(
       ToDoubles(tensor), [](double x) { return std::isnan(x); });
-  return has_nan ? absl::OutOfRangeError(
-                       "an operator reads NaN that says nothing of NaN")
+  return has_nan ? OutOfRange("an operator reads NaN that says nothing of NaN")
                  : absl::OkStatus();
 }
 

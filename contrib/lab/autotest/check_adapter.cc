@@ -17,7 +17,6 @@
 #include "absl/status/statusor.h"
 #include "contrib/lab/autotest/candidates/run_executor.h"
 #include "contrib/lab/autotest/networks/case_network.h"
-#include "fmt/format.h"
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/interp/interpreter.h"
@@ -28,7 +27,7 @@
 #include "nodewise/random/random.h"
 #include "nodewise/runner/network_runner.h"
 #include "nodewise/runner/runner.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_sink.h"
 
@@ -189,10 +188,9 @@ class SpoiledRunner : public Runner {
     NODEWISE_RETURN_IF_ERROR(asked_->Run(given, run).status());
     const auto found = keeper.values().find(spoiling_.value);
     if (found == keeper.values().end()) {
-      return absl::UnavailableError(
-          fmt::format("{}: has not handed out {}, expected it for a planted "
-                      "fault",
-                      asked_->name(), spoiling_.value));
+      return Unavailable(
+          "{}: has not handed out {}, expected it for a planted fault",
+          asked_->name(), spoiling_.value);
     }
     return spoiling_.spoil(found->second);
   }
@@ -228,10 +226,10 @@ class SpoilingSearch {
       }
       all.erase(chosen);
     }
-    return absl::NotFoundError(fmt::format(
+    return NotFound(
         "{}: no value that the runtime hands out changes an output when it is "
         "spoiled, expected one to plant a fault in",
-        checked_.name));
+        checked_.name);
   }
 
  private:
@@ -281,9 +279,8 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(const CheckedNetwork& checked,
     const auto given =
         std::ranges::find(checked.inputs, name, &NamedTensor::name);
     if (given == checked.inputs.end()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: input {}: is not given, expected a tensor",
-                      checked.name, Printable(name)));
+      return InvalidArgument("{}: input {}: is not given, expected a tensor",
+                             checked.name, Printable(name));
     }
     inputs.push_back(given->tensor);
   }
@@ -306,7 +303,7 @@ absl::Status Apply(const OperationEdit& edit, OperationId id,
                             network->AddOperation(std::move(changed)));
   const ValueId by = network->operation(made).outputs[0];
   if (!(network->value(by).type == network->value(output).type)) {
-    return absl::InvalidArgumentError("makes another type");
+    return InvalidArgument("makes another type");
   }
   NODEWISE_RETURN_IF_ERROR(network->ReplaceUses({output}, {by}));
   NODEWISE_RETURN_IF_ERROR(network->Remove(id));
@@ -334,10 +331,10 @@ class ChangeSearch {
       if (found.has_value()) return *found;
       order.erase(chosen);
     }
-    return absl::NotFoundError(
-        fmt::format("{}: no mistake in one operation changes its outputs, "
-                    "expected one to plant",
-                    checked_.name));
+    return NotFound(
+        "{}: no mistake in one operation changes its outputs, expected one to "
+        "plant",
+        checked_.name);
   }
 
  private:
@@ -644,7 +641,7 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
     const std::vector<CheckedNetwork>& networks, const OpSet& operators,
     const AdapterCheckOptions& options) {
   if (networks.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "check of an adapter: has no network, expected one at least");
   }
   AdapterCheck check;
@@ -666,8 +663,8 @@ absl::StatusOr<AdapterCheck> CheckAdapter(
     }
   }
   if (run.empty()) {
-    return absl::FailedPreconditionError(fmt::format(
-        "ran none of the networks; the first: {}", check.trials[0].why));
+    return FailedPrecondition("ran none of the networks; the first: {}",
+                              check.trials[0].why);
   }
   uint64_t seed = options.seed;
   for (size_t i = 0; i < options.faults; ++i) {

@@ -21,7 +21,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/file.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_file.h"
 
@@ -362,8 +362,7 @@ absl::Status MakeFindingsFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!error) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      fmt::format("{}: cannot be made: {}", folder, error.message()));
+  return PermissionDenied("{}: cannot be made: {}", folder, error.message());
 }
 
 // A finding about C that cannot be written as C, a gradient say, is still shown
@@ -410,9 +409,9 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
     const NetworkValue& input = read.value(read.inputs()[i]);
     if (tensors.size() != 1 || !IsOfType(tensors[0].tensor, input.type)) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: does not hold one tensor of the type {} of input {}",
-                      path, ToString(input.type), input.name));
+      return InvalidArgument(
+          "{}: does not hold one tensor of the type {} of input {}", path,
+          ToString(input.type), input.name);
     }
     finding.set.inputs.push_back(tensors[0].tensor);
   }

@@ -16,7 +16,7 @@
 #include "nodewise/locate/cause.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/unary.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"
 
@@ -177,10 +177,10 @@ class DeviationLearner {
     }
     Flush(&batch);
     if (learned_.sets == 0) {
-      return absl::FailedPreconditionError(
-          fmt::format("{} ran no operator{}{}", candidate_.name(),
-                      why_refused_.empty() ? "" : ", first: ",
-                      why_refused_.substr(0, why_refused_.find('\n'))));
+      return FailedPrecondition(
+          "{} ran no operator{}{}", candidate_.name(),
+          why_refused_.empty() ? "" : ", first: ",
+          why_refused_.substr(0, why_refused_.find('\n')));
     }
     return Finish(std::move(runtime));
   }
@@ -344,10 +344,10 @@ absl::StatusOr<std::string> RuntimeOf(ForeignTarget program) {
   const std::vector<NamedTensor> inputs = {{"x", task.input}};
   NODEWISE_ASSIGN_OR_RETURN(const RunResult result, runner->Run(inputs));
   if (!result.runtime.empty()) return result.runtime;
-  return absl::FailedPreconditionError(fmt::format(
+  return FailedPrecondition(
       "{}: does not say which runtime it is, expected \"runtime\" in its "
       "answer, such as \"onnxruntime 1.32.0\"",
-      name));
+      name);
 }
 
 // Rows are shown as a table, faults one by one, since each is a text.

@@ -8,7 +8,7 @@
 #include "nodewise/ops/control_flow.h"
 #include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layout.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 // Operators that run bodies: networks of their own, which other bodies are made
 // of.

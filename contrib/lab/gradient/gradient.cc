@@ -14,7 +14,7 @@
 #include "nodewise/precision/raise_opset.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::gradient {
 namespace {
@@ -104,7 +104,7 @@ absl::Status ExpandDefinitions(absl::Span<const ValueId> from,
     }
     if (is_done) return absl::OkStatus();
   }
-  return absl::InternalError("definitions of operators have no end");
+  return Internal("definitions of operators have no end");
 }
 
 // Goes back through a network, from its last operation to its first. What
@@ -170,7 +170,7 @@ class GradientMaker {
       reaching_[outputs[i]].push_back(writer_.TermOf(cotangent));
     }
     if (!made->outputs.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "no output is a float, so that there is no gradient");
   }
 
@@ -198,8 +198,7 @@ class GradientMaker {
     if (!is_reached) return absl::OkStatus();
     const Row* const row = FindRow(operation.def().type);
     if (row == nullptr) {
-      return absl::UnimplementedError(
-          fmt::format("{} has no gradient yet", PlaceOf(operation)));
+      return Unimplemented("{} has no gradient yet", PlaceOf(operation));
     }
     Rule rule{operation, std::move(cotangents), path_, writer_};
     row->GiveGradients(rule);
@@ -250,11 +249,11 @@ absl::StatusOr<Network> ReadyFor(const Network& network,
         IsFloatValue(network, network.inputs()[input])) {
       continue;
     }
-    return absl::InvalidArgumentError(fmt::format(
-        "input {}: expected the number of an input that is a float", input));
+    return InvalidArgument(
+        "input {}: expected the number of an input that is a float", input);
   }
   if (inputs.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "no input is to be differentiated, expected at least one");
   }
   if (network.opset() >= kLeastOpset) return network;
@@ -271,9 +270,9 @@ std::optional<Sizes> Rule::KnownInts(size_t i) const {
 Sizes Rule::Ints(size_t i) const {
   auto ints = KnownInts(i);
   if (ints.has_value()) return *std::move(ints);
-  writer.Fail(absl::FailedPreconditionError(
-      fmt::format("{}: has a gradient only if input {} is known beforehand",
-                  PlaceOf(operation), i)));
+  writer.Fail(FailedPrecondition(
+      "{}: has a gradient only if input {} is known beforehand",
+      PlaceOf(operation), i));
   return {};
 }
 
@@ -285,8 +284,8 @@ void Rule::Give(size_t i, Term gradient) {
 }
 
 void Rule::Refuse(std::string_view what) const {
-  writer.Fail(absl::UnimplementedError(
-      fmt::format("{}: has no gradient {}", PlaceOf(operation), what)));
+  writer.Fail(
+      Unimplemented("{}: has no gradient {}", PlaceOf(operation), what));
 }
 
 void Rule::Fail(const absl::Status& status) const {

@@ -11,7 +11,7 @@
 #include "nodewise/ops/roi.h"
 #include "nodewise/ops/sampling.h"
 #include "nodewise/ops/unary.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 // Operators that read images at places between the elements: resizes, samples
 // at given places, and pools of regions. All are sums of elements with weights,

@@ -14,6 +14,7 @@
 #include "nodewise/ops/recurrent.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/ops/unary.h"
+#include "nodewise/support/status.h"
 
 // Operators over sequences: recurrent layers as all their steps one after the
 // other, attention as products, a softmax and what hides keys, and what else
@@ -83,8 +84,7 @@ struct Cell {
     for (const FunctionRow& row : kFunctionsOfCells) {
       if (row.name == activations[i].name) return row.apply(activations[i], x);
     }
-    x.writer().Fail(
-        absl::InternalError("an activation of a cell is not known"));
+    x.writer().Fail(Internal("an activation of a cell is not known"));
     return x;
   }
   // Gates [first, last) of h times the recurrence's weights.

@@ -9,6 +9,7 @@
 #include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layout.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::gradient {
 namespace {
@@ -30,9 +31,9 @@ Sizes Term::sizes() const {
   const NetworkValue& value = writer_->network().value(id_);
   auto sizes = value.type.sizes();
   if (!sizes.has_value()) {
-    writer_->Fail(absl::FailedPreconditionError(
-        fmt::format("value {}: is {}, expected known sizes (bind them first)",
-                    Shortened(value.name), ToString(value.type))));
+    writer_->Fail(FailedPrecondition(
+        "value {}: is {}, expected known sizes (bind them first)",
+        Shortened(value.name), ToString(value.type)));
     return {};
   }
   return *std::move(sizes);

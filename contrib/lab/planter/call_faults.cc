@@ -21,7 +21,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

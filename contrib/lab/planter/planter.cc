@@ -14,7 +14,7 @@
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -406,8 +406,8 @@ absl::StatusOr<FaultKind> ParseFaultKind(std::string_view name) {
     if (row.name == name) return row.kind;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: is not a kind of fault, expected one of {}", name, names));
+  return InvalidArgument("{}: is not a kind of fault, expected one of {}", name,
+                         names);
 }
 
 absl::StatusOr<PlantedGraph> PlantScale(Graph graph, Ref<Library> library,
@@ -415,7 +415,7 @@ absl::StatusOr<PlantedGraph> PlantScale(Graph graph, Ref<Library> library,
   std::vector<NodeId> choices = ComputingNodes(graph);
   std::erase_if(choices, [&](NodeId id) { return !MakesFloats(graph, id); });
   if (choices.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "plant: the graph has no node that makes floats, expected one");
   }
   RandomSource random(seed, "planter");

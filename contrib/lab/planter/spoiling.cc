@@ -4,9 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -17,8 +16,8 @@ namespace {
 absl::StatusOr<NodeCall> ReadCall(const PackedArgs& args, size_t num_outputs) {
   const auto count = static_cast<size_t>(args.size());
   if (count < num_outputs) {
-    return absl::InvalidArgumentError(fmt::format(
-        "is called with {} tensors, expected at least {}", count, num_outputs));
+    return InvalidArgument("is called with {} tensors, expected at least {}",
+                           count, num_outputs);
   }
   NodeCall call;
   for (size_t i = 0; i < count; ++i) {

@@ -19,7 +19,7 @@
 #include "nodewise/passes/quantization.h"
 #include "nodewise/precision/precision.h"
 #include "nodewise/random/random.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -210,8 +210,8 @@ absl::StatusOr<ZooNetwork> FindZooNetwork(std::string_view name) {
     if (network.name == name) return network;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", network.name);
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: is not a network of the zoo, expected one of {}", name, names));
+  return InvalidArgument("{}: is not a network of the zoo, expected one of {}",
+                         name, names);
 }
 
 }  // namespace nodewise

@@ -4,9 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -181,8 +180,7 @@ absl::StatusOr<Dim> UniteDims(const Dim& a, const Dim& b) {
   if (!a.is_known() && !b.is_known()) return a.name().empty() ? b : a;
   if (!a.is_known()) return b;
   if (!b.is_known() || a == b) return a;
-  return absl::InvalidArgumentError(
-      fmt::format("a side of {} against one of {}", a.size(), b.size()));
+  return InvalidArgument("a side of {} against one of {}", a.size(), b.size());
 }
 
 absl::Status AtInput(size_t i, const absl::Status& status) {
@@ -245,9 +243,8 @@ void FillWith(const NDArray& to, const void* value) {
 
 absl::StatusOr<int64_t> IndexInside(int64_t index, int64_t size) {
   if (index >= -size && index < size) return index < 0 ? index + size : index;
-  return absl::InvalidArgumentError(
-      fmt::format("index {}, expected one of {} to {} (the side has {})", index,
-                  -size, size - 1, size));
+  return InvalidArgument("index {}, expected one of {} to {} (the side has {})",
+                         index, -size, size - 1, size);
 }
 
 absl::StatusOr<std::vector<int64_t>> IndicesInside(const EvalArgs& args,

@@ -1,8 +1,7 @@
 #include "contrib/ops/util/window_rules.h"
 
 #include "contrib/ops/util/inputs.h"
-#include "fmt/format.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -15,8 +14,8 @@ constexpr int64_t kLongest = int64_t{1} << 40;
 absl::StatusOr<int64_t> Place(const WindowAttributes& attributes, int side,
                               int64_t size, Window* window) {
   if (size < 0 || size > kLongest) {
-    return absl::InvalidArgumentError(
-        fmt::format("spatial side {} is {}, expected 0 to 2^40", side, size));
+    return InvalidArgument("spatial side {} is {}, expected 0 to 2^40", side,
+                           size);
   }
   PadSame(attributes.auto_pad, side, size, window);
   return WindowCount(*window, side, size, attributes.ceil_mode);

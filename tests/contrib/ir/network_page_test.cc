@@ -11,7 +11,7 @@
 #include "nodewise/ops/matmul.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/unary.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 

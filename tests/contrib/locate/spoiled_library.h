@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "nodewise/module/module.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 

@@ -15,7 +15,7 @@
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/regions/built_in_functions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 

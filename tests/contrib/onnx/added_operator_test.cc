@@ -6,7 +6,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/op/op_row.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/contrib/onnx/model_builder.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"

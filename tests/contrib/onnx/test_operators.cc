@@ -6,7 +6,7 @@
 
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/op_row.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

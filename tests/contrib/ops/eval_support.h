@@ -13,7 +13,7 @@
 #include "absl/container/inlined_vector.h"
 #include "nodewise/op/evaluate.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/support/matchers.h"
 #include "tests/support/tensors.h"
 

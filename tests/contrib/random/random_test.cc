@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "nodewise/ndarray/short_float.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {

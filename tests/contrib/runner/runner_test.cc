@@ -12,7 +12,7 @@
 #include "nodewise/op/evaluate.h"
 #include "nodewise/op/op_row.h"
 #include "nodewise/runners/runner_list.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"

@@ -9,7 +9,7 @@
 #include "nodewise/diagnose/diagnose.h"
 #include "nodewise/ir/network_text.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/debug/debug_executor.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"

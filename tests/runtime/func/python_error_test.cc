@@ -11,7 +11,7 @@
 #include "nodewise/func/c_errors.h"
 #include "nodewise/func/registry.h"
 #include "nodewise/graph/graph_executor.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/thread_pool.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"

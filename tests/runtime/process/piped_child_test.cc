@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/support/matchers.h"
 
 namespace nodewise {

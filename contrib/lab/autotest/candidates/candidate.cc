@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "contrib/lab/autotest/candidates/run_executor.h"
-#include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
 #include "nodewise/ir/pass.h"
 #include "nodewise/module/module.h"
@@ -16,7 +15,7 @@
 #include "nodewise/ops/unary.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/temporary.h"
 
 namespace nodewise {
@@ -181,7 +180,7 @@ class EmittedNetworks : public Candidate {
     for (auto& one : *lowered) {
       if (one.ok()) graphs.push_back(&one->graph);
     }
-    if (graphs.empty()) return absl::UnimplementedError("no C");
+    if (graphs.empty()) return Unimplemented("no C");
     NODEWISE_ASSIGN_OR_RETURN(const std::string source,
                               EmitTogether(absl::MakeSpan(graphs), ops_));
     return Load(source);
@@ -263,7 +262,7 @@ CandidateOutputs TensorsRead(const Network& network, const Operation& operation,
                  ? inputs[static_cast<size_t>(place - all.begin())]
                  : network.value(id).data;
     if (tensor.defined()) continue;
-    return absl::UnimplementedError("an input is made by another operation");
+    return Unimplemented("an input is made by another operation");
   }
   return tensors;
 }
@@ -276,11 +275,11 @@ CandidateOutputs RunBackward(const BackwardCase& backward,
   const Network& network = backward.forward;
   if (network.order().size() != 1 || network.outputs().size() != 1 ||
       backward.outputs.size() != 1) {
-    return absl::UnimplementedError("is not an operation with one output");
+    return Unimplemented("is not an operation with one output");
   }
   const Operation& operation = network.operation(network.order()[0]);
   if (operation.outputs[0] != network.outputs()[0]) {
-    return absl::UnimplementedError("the output is not the first");
+    return Unimplemented("the output is not the first");
   }
   NODEWISE_ASSIGN_OR_RETURN(const auto tensors,
                             TensorsRead(network, operation, inputs));
@@ -290,7 +289,7 @@ CandidateOutputs RunBackward(const BackwardCase& backward,
     const auto& read = operation.inputs;
     const auto slot = std::ranges::find(read, id);
     if (std::ranges::count(read, id) != 1) {
-      return absl::UnimplementedError("an input is not read once");
+      return Unimplemented("an input is not read once");
     }
     wanted.push_back(static_cast<size_t>(slot - read.begin()));
   }

@@ -10,7 +10,7 @@
 #include "nodewise/ops/ops.h"
 #include "nodewise/passes/quantization.h"
 #include "nodewise/regions/built_in_functions.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -158,9 +158,9 @@ Made MakePlain(const CandidateOptions& options) {
   const std::vector<std::string> known = KnownPrograms();
   if (std::ranges::count(known, options.name) == 0 && options.name != "onnx" &&
       !options.name.starts_with("exec:")) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "found \"{}\", expected onednn, c, graph, {}, onnx or exec:COMMAND",
-        Printable(options.name), fmt::join(known, ", ")));
+        Printable(options.name), fmt::join(known, ", "));
   }
   return Program(options);
 }
@@ -204,8 +204,8 @@ Made MakeAutotestCandidate(const CandidateOptions& options) {
   std::vector<Pass> passes;
   for (const std::string& name : options.passes) {
     if (name != "merge" && name != "split") {
-      return absl::InvalidArgumentError(fmt::format(
-          "pass: found \"{}\", expected merge or split", Printable(name)));
+      return InvalidArgument("pass: found \"{}\", expected merge or split",
+                             Printable(name));
     }
     passes.push_back(name == "merge" ? MergeQuantizationPass()
                                      : SplitQuantizationPass());

@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "nodewise/foreign/foreign_runner.h"
 #include "nodewise/runner/runner.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -64,7 +64,7 @@ class ForeignBatch {
   ForeignBatch(const ForeignProgram& program, CandidateJobs jobs)
       : program_(program), jobs_(jobs) {
     for (const CandidateJob& job : jobs) {
-      answers.push_back(AllFail(job, absl::UnknownError("not run")));
+      answers.push_back(AllFail(job, Unknown("not run")));
     }
   }
 

@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "contrib/lab/autotest/candidates/run_executor.h"
-#include "fmt/format.h"
 #include "nodewise/process/piped_child.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -67,7 +66,7 @@ class Reader {
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
 
   absl::Status Take(void* to, size_t bytes) {
-    if (bytes > bytes_.size()) return absl::DataLossError("cut short");
+    if (bytes > bytes_.size()) return DataLoss("cut short");
     if (bytes > 0) std::memcpy(to, bytes_.data(), bytes);
     bytes_.remove_prefix(bytes);
     return absl::OkStatus();
@@ -75,7 +74,7 @@ class Reader {
   absl::Status Take(CandidateOutputs* outputs) {
     SetHead head;
     NODEWISE_RETURN_IF_ERROR(Take(&head, sizeof head));
-    if (head.count > kMostOutputs) return absl::DataLossError("no outputs");
+    if (head.count > kMostOutputs) return DataLoss("no outputs");
     if (head.code != 0) {
       std::string message(head.count, '\0');
       NODEWISE_RETURN_IF_ERROR(Take(message.data(), message.size()));
@@ -95,14 +94,14 @@ class Reader {
   absl::StatusOr<NDArray> TakeTensor() {
     TensorHead head;
     NODEWISE_RETURN_IF_ERROR(Take(&head, sizeof head));
-    if (head.rank > kMostSentRank) return absl::DataLossError("no tensor");
+    if (head.rank > kMostSentRank) return DataLoss("no tensor");
     std::vector<int64_t> shape(head.rank);
     NODEWISE_RETURN_IF_ERROR(
         Take(shape.data(), shape.size() * sizeof(int64_t)));
     int64_t count = 1;
     for (const int64_t side : shape) {
       if (side < 0 || side > kMostSentElements / std::max<int64_t>(count, 1)) {
-        return absl::DataLossError("no tensor");
+        return DataLoss("no tensor");
       }
       count *= side;
     }
@@ -130,7 +129,7 @@ class GuardedNetworks : public OuterCandidate {
   void Run(CandidateJobs jobs, Take take) override {
     std::vector<CandidateAnswer> answers;
     for (const CandidateJob& job : jobs) {
-      answers.push_back(AllFail(job, absl::UnknownError("not run")));
+      answers.push_back(AllFail(job, Unknown("not run")));
     }
     RunAll(jobs, &answers);
     for (CandidateAnswer& answer : answers) take(std::move(answer));
@@ -158,7 +157,7 @@ class GuardedNetworks : public OuterCandidate {
       const CandidateJob alone{job.network, job.sets.subspan(set, 1),
                                job.backward};
       // How the child ends is the answer, unless it has given one before.
-      CandidateAnswer one = AllFail(alone, absl::UnknownError("not run"));
+      CandidateAnswer one = AllFail(alone, Unknown("not run"));
       size_t done = 0;
       const absl::Status status = RunChild({&alone, 1}, &one, &done);
       answer->sets[set] =
@@ -186,7 +185,7 @@ class GuardedNetworks : public OuterCandidate {
       while (*done < jobs.size()) {
         uint64_t size = 0;
         NODEWISE_RETURN_IF_ERROR(from.Read(&size, sizeof size));
-        if (size > kMostSentBytes) return absl::DataLossError("too much");
+        if (size > kMostSentBytes) return DataLoss("too much");
         std::string bytes(size, '\0');
         NODEWISE_RETURN_IF_ERROR(from.Read(bytes.data(), size));
         Reader reader(bytes);

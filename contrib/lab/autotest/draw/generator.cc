@@ -15,7 +15,7 @@
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/tensors/tensor_type.h"
 
 namespace nodewise {
@@ -31,8 +31,7 @@ constexpr double kEndless = std::numeric_limits<double>::infinity();
 
 template <typename... Args>
 absl::Status Invalid(fmt::format_string<Args...> text, Args&&... args) {
-  return absl::InvalidArgumentError(
-      fmt::format(text, std::forward<Args>(args)...));
+  return InvalidArgument(text, std::forward<Args>(args)...);
 }
 
 absl::Status NoNumber(const char* what, const GeneratedValue& found) {
@@ -397,9 +396,8 @@ class TensorNode : public GeneratorNode {
     int64_t count = 1;
     for (const int64_t side : shape) {
       if (side > kMostGeneratedElements / std::max<int64_t>(count, 1)) {
-        return absl::ResourceExhaustedError(
-            fmt::format("random_tensor: has more than {} elements",
-                        kMostGeneratedElements));
+        return ResourceExhausted("random_tensor: has more than {} elements",
+                                 kMostGeneratedElements);
       }
       count *= side;
     }
@@ -497,10 +495,10 @@ CaseDraw::CaseDraw(Choices* choices) : choices_(choices), id_(NextCaseId()) {}
 absl::StatusOr<GeneratedValue> GeneratorNode::Value(CaseDraw& draw) {
   if (case_id_ == draw.id_) return value_;
   if (draw.depth_ >= kMostDepth || draw.choices_->is_exhausted()) {
-    return absl::ResourceExhaustedError(
-        fmt::format("a generator has no end: it is made of more than {} inside "
-                    "of each other, or makes more than {} choices",
-                    kMostDepth, Choices::kMost));
+    return ResourceExhausted(
+        "a generator has no end: it is made of more than {} inside of each "
+        "other, or makes more than {} choices",
+        kMostDepth, Choices::kMost);
   }
   ++draw.depth_;
   auto made = [&] {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -185,7 +185,7 @@ class Shrinker {
     if (!IsSimpler(made.configuration_choices, best_.configuration_choices) &&
         !(made.configuration_choices == best_.configuration_choices &&
           IsSimpler(made.set_choices, best_.set_choices))) {
-      return absl::AlreadyExistsError("no simpler");
+      return AlreadyExists("no simpler");
     }
     NODEWISE_RETURN_IF_ERROR(Expect(&made));
     return made;

@@ -15,7 +15,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -59,7 +59,7 @@ std::map<ValueId, NDArray> TensorsOf(const FailingCase& failing) {
 absl::StatusOr<size_t> AddTo(ValueId value, Network* network) {
   const TensorType type = network->value(value).type;
   if (!type.is_static() || !IsFloat(type.dtype)) {
-    return absl::NotFoundError("nothing can be added to it");
+    return NotFound("nothing can be added to it");
   }
   NODEWISE_ASSIGN_OR_RETURN(const ValueId added, network->AddInput("", type));
   auto sum = network->Add(AllOperators(), ops::Add{}, {value, added});
@@ -127,7 +127,7 @@ absl::Status Differentiate(const RecordedRun& run, FailingCase* part) {
             backward.forward.value(backward.forward.outputs()[output]).name));
     const auto cotangent = run.cotangents.find(before);
     if (cotangent == run.cotangents.end()) {
-      return absl::NotFoundError("nothing reaches it");
+      return NotFound("nothing reaches it");
     }
     part->set.inputs.push_back(cotangent->second);
   }
@@ -167,7 +167,7 @@ absl::StatusOr<FailingCase> Cut(const RecordedRun& run,
                               network.FindValue(part.value(id).name));
     const auto tensor = run.tensors.find(before);
     if (tensor == run.tensors.end() || !tensor->second.defined()) {
-      return absl::NotFoundError("the reference does not make it");
+      return NotFound("the reference does not make it");
     }
     made.set.inputs.push_back(tensor->second);
     made.made.configuration.inputs.push_back(
@@ -259,7 +259,7 @@ absl::StatusOr<NDArray> Part(const NDArray& tensor, const Sides& shape,
                              bool keeps_last) {
   const auto before = tensor.shape();
   if (shape.size() != before.size()) {
-    return absl::InvalidArgumentError("another rank");
+    return InvalidArgument("another rank");
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(shape));
   const std::vector<double> from = ToDoubles(tensor);
@@ -271,7 +271,7 @@ absl::StatusOr<NDArray> Part(const NDArray& tensor, const Sides& shape,
     for (size_t side = shape.size(); side-- > 0;) {
       const auto size = static_cast<size_t>(shape[side]);
       const auto all = static_cast<size_t>(before[side]);
-      if (size > all) return absl::InvalidArgumentError("a larger side");
+      if (size > all) return InvalidArgument("a larger side");
       const size_t skipped = keeps_last ? all - size : 0;
       place += (skipped + rest % size) * stride;
       rest /= size;
@@ -339,7 +339,7 @@ absl::Status AddCotangents(const FailingCase& before, bool keeps_last,
   for (size_t i = made->set.inputs.size(); i < network.inputs().size(); ++i) {
     const auto sizes = network.value(network.inputs()[i]).type.sizes();
     if (!sizes.has_value() || i >= before.set.inputs.size()) {
-      return absl::InvalidArgumentError("other outputs");
+      return InvalidArgument("other outputs");
     }
     NODEWISE_ASSIGN_OR_RETURN(made->set.inputs.emplace_back(),
                               Part(before.set.inputs[i], *sizes, keeps_last));

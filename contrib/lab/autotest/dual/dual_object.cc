@@ -26,7 +26,7 @@
 #include "nodewise/op/evaluate.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/float_environment.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -52,8 +52,7 @@ namespace {
 
 template <typename... Args>
 absl::Status InvalidProgram(fmt::format_string<Args...> text, Args&&... args) {
-  return absl::InvalidArgumentError(
-      fmt::format(text, std::forward<Args>(args)...));
+  return InvalidArgument(text, std::forward<Args>(args)...);
 }
 
 // A page of numbers. A program with a larger tensor can still be drawn again.
@@ -245,8 +244,8 @@ class DualCase {
     DualObject onnx = GetDualObject("onnx", this);
     program(onnx);
     if (status_.ok() && draw_.choices()->is_exhausted()) {
-      status_ = absl::ResourceExhaustedError(fmt::format(
-          "the program makes more than {} choices", Choices::kMost));
+      status_ = ResourceExhausted("the program makes more than {} choices",
+                                  Choices::kMost);
     }
     return status_;
   }
@@ -294,9 +293,9 @@ class DualCase {
     }
     const OperatorDef* const def = ops_.Find("", name, options_.opset);
     if (def == nullptr) {
-      return Fail(absl::InvalidArgumentError(
-          fmt::format("{}: there is no operator {} in opset {}{}", of.name,
-                      name, options_.opset, DidYouMean(name, ops_.Names()))));
+      return Fail(InvalidArgument("{}: there is no operator {} in opset {}{}",
+                                  of.name, name, options_.opset,
+                                  DidYouMean(name, ops_.Names())));
     }
     DualObject::State state{DualKind::kOperator, name, this};
     state.def = def;
@@ -483,7 +482,7 @@ class DualCase {
     DoneCall call;
     call.operation = id;
     if (!Wants(DualExecution::kEager)) {
-      call.outputs = absl::UnimplementedError("not run call by call");
+      call.outputs = Unimplemented("not run call by call");
       return call;
     }
     Network alone("call");
@@ -518,8 +517,8 @@ class DualCase {
     call.outputs = RunOnce(tested_, *call.alone, copies);
     for (size_t i = 0; i < copies.size(); ++i) {
       if (HasEqualBytes(copies[i], call.inputs[i])) continue;
-      return absl::InternalError(fmt::format(
-          "{}: {} has written to input {}", operation.name, tested_.name(), i));
+      return Internal("{}: {} has written to input {}", operation.name,
+                      tested_.name(), i);
     }
     return call;
   }
@@ -631,9 +630,9 @@ class DualCase {
     const ValueId output =
         network
             .outputs()[std::min(verdict.output, network.outputs().size() - 1)];
-    return absl::InternalError(fmt::format(
-        "{} of {} ({}): {}: {}", network.value(output).name, tested_.name(),
-        std::string(how), std::string(NameOf(outcome)), reason));
+    return Internal("{} of {} ({}): {}: {}", network.value(output).name,
+                    tested_.name(), std::string(how),
+                    std::string(NameOf(outcome)), reason);
   }
 
   bool Wants(DualExecution execution) const {
@@ -803,10 +802,10 @@ absl::Status autotest(const OpSet& ops, Candidate& tested,
       return At(fmt::format("seed {}, case {}", seed, number), tried.status);
     }
     tried = Simplest(ops, tested, program, options, std::move(tried));
-    return absl::InternalError(
-        fmt::format("{}\n\nThe program, as simple as it could be made:\n\n{}\n"
-                    "NODEWISE_SEED={} draws case {} again.\n",
-                    MessageOf(tried.status), tried.text, seed, number));
+    return Internal(
+        "{}\n\nThe program, as simple as it could be made:\n\n{}\n"
+        "NODEWISE_SEED={} draws case {} again.\n",
+        MessageOf(tried.status), tried.text, seed, number);
   }
   return absl::OkStatus();
 }

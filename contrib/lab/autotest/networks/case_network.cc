@@ -13,7 +13,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -211,7 +211,7 @@ absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
   const Network& network = whole.network;
   const OperationSet kept = Differentiable(network);
   if (kept.empty() || kept.size() == network.order().size()) {
-    return absl::UnimplementedError("the network has no gradient");
+    return Unimplemented("the network has no gradient");
   }
   ForwardCase part{whole.configuration, Network()};
   NODEWISE_ASSIGN_OR_RETURN(
@@ -231,7 +231,7 @@ absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
     } else if (value.type.is_static()) {
       part.configuration.inputs.push_back(InputOfType(value.type));
     } else {
-      return absl::UnimplementedError("sizes that only a run tells");
+      return Unimplemented("sizes that only a run tells");
     }
   }
   return part;
@@ -261,7 +261,7 @@ absl::StatusOr<OperatorCase> BackwardOfNetwork(const OperatorCase& made) {
   }
   NODEWISE_RETURN_IF_ERROR(backward.status());
   if (!IsReached(*backward)) {
-    return absl::InvalidArgumentError("nothing reaches an input");
+    return InvalidArgument("nothing reaches an input");
   }
   return backward;
 }
@@ -288,7 +288,7 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
     ++given;
   }
   if (wanted.empty()) {
-    return absl::InvalidArgumentError("no input can be differentiated");
+    return InvalidArgument("no input can be differentiated");
   }
   NODEWISE_ASSIGN_OR_RETURN(GradientNetwork gradient,
                             GradientOf(forward, wanted));
@@ -297,7 +297,7 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
   const bool is_drawn = std::ranges::all_of(inputs, [&gradient](ValueId id) {
     return gradient.network.value(id).type.is_static();
   });
-  if (!is_drawn) return absl::UnimplementedError("sizes that only a run tells");
+  if (!is_drawn) return Unimplemented("sizes that only a run tells");
   made.configuration = std::move(configuration);
   SetNetwork(std::move(gradient.network), &made);
   made.backward = std::make_shared<const BackwardCase>(

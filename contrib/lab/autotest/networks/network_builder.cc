@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -144,7 +144,7 @@ MadeValue NetworkBuilder::AddNumber(DLDataType dtype, double number) {
 // demands on tensors of a body cannot be checked.
 absl::Status NetworkBuilder::Demand(ValueId id, const InputDomain& domain) {
   if (options_.is_body) {
-    return absl::UnimplementedError("what bodies read is not checked");
+    return Unimplemented("what bodies read is not checked");
   }
   demands_.push_back({network_.value(id).name, domain});
   return absl::OkStatus();
@@ -201,8 +201,7 @@ absl::StatusOr<ValueIds> NetworkBuilder::AddAll(
     ValueIds inputs, size_t outputs) {
   const OperatorDef* const def = AllOperators().Find("", kind, options_.opset);
   if (def == nullptr) {
-    return absl::NotFoundError(
-        fmt::format("{} is not in opset {}", kind, options_.opset));
+    return NotFound("{} is not in opset {}", kind, options_.opset);
   }
   NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, MakeAttrs(*def, attributes));
   return AddOperation(std::move(attrs), std::move(inputs),
@@ -248,7 +247,7 @@ absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
       if (!is_read || Often(kFurtherOutput)) outputs.push_back(output);
     }
   }
-  if (outputs.empty()) return absl::InvalidArgumentError("no operation");
+  if (outputs.empty()) return InvalidArgument("no operation");
   NODEWISE_RETURN_IF_ERROR(network_.SetOutputs(std::move(outputs)));
   network_.RemoveUnused();
   NODEWISE_RETURN_IF_ERROR(RemoveUnusedInputs(&network_));
@@ -288,7 +287,7 @@ MadeValue NetworkBuilder::Within(const PoolTensor& from,
   const bool is_float = IsFloat(from.dtype);
   if ((domain.is_whole && is_float) || IsBool(from.dtype) ||
       (!is_float && options_.opset < kClipOfIntegers)) {
-    return absl::UnimplementedError("nothing makes such numbers");
+    return Unimplemented("nothing makes such numbers");
   }
   NODEWISE_RETURN_IF_ERROR(Demand(from.id, InputDomain::WithoutNan()));
   const double zero = IsUnsigned(from.dtype) ? 0 : domain.least;
@@ -313,7 +312,7 @@ MadeValue NetworkBuilder::ReshapedFlat(const PoolTensor& from,
     NODEWISE_ASSIGN_OR_RETURN(const ValueId flat, AddInts({have}));
     NODEWISE_ASSIGN_OR_RETURN(id, Add("Reshape", {}, {id, flat}));
     if (have < want) {
-      if (have == 0) return absl::UnimplementedError("nothing to repeat");
+      if (have == 0) return Unimplemented("nothing to repeat");
       NODEWISE_ASSIGN_OR_RETURN(const ValueId times,
                                 AddInts({(want + have - 1) / have}));
       NODEWISE_ASSIGN_OR_RETURN(id, Add("Tile", {}, {id, times}));
@@ -327,7 +326,7 @@ MadeValue NetworkBuilder::ReshapedFlat(const PoolTensor& from,
   }
   // A Reshape takes 0 for the side that was there.
   if (shape.size() == 1 && have != want) return id;
-  if (want == 0) return absl::UnimplementedError("no elements to reshape");
+  if (want == 0) return Unimplemented("no elements to reshape");
   NODEWISE_ASSIGN_OR_RETURN(const ValueId to, AddInts(shape));
   return Add("Reshape", {}, {id, to});
 }
@@ -385,7 +384,7 @@ MadeValue NetworkBuilder::Adapt(const PoolTensor& from, DLDataType dtype,
   NODEWISE_ASSIGN_OR_RETURN(made.id, Reshaped(made, shape));
   made.shape = shape;
   if (!(TensorOf(made.id).shape == shape)) {
-    return absl::UnimplementedError("another shape came out");
+    return Unimplemented("another shape came out");
   }
   if (domain.least > -3 || domain.most < 3 || domain.is_whole ||
       !domain.may_be_special) {

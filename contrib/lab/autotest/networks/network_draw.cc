@@ -11,7 +11,7 @@
 #include "nodewise/interp/exact_tensors.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -206,7 +206,7 @@ absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
     const int there = builder.network().opset(std::string(def.domain));
     opset = there == 0 ? def.since : there;
     if (opset < def.since || opset >= def.until) {
-      return absl::NotFoundError("another version of its domain");
+      return NotFound("another version of its domain");
     }
   }
   const std::optional<PoolTensor> base = builder.Any();
@@ -219,7 +219,7 @@ absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
     last = made.status();
     if (!made.ok()) continue;
     if (!HasKnownSizes(*made->network) && !may_be_open) {
-      last = absl::NotFoundError("sizes that only a run tells");
+      last = NotFound("sizes that only a run tells");
       continue;
     }
     return builder.AddCase(*made);
@@ -229,10 +229,10 @@ absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open) {
 
 absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
                                          Choices* choices) {
-  if (scope.opsets.empty()) return absl::InvalidArgumentError("no opset");
+  if (scope.opsets.empty()) return InvalidArgument("no opset");
   NetworkBuilder builder(DrawOptions(scope, choices), choices);
   if (builder.options().rows.empty()) {
-    return absl::InvalidArgumentError("no operator of this opset");
+    return InvalidArgument("no operator of this opset");
   }
   const bool may_be_open = builder.Often(kOpenSizes);
   for (int step = 0; step < kMostSteps; ++step) {

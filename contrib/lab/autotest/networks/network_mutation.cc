@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "contrib/lab/autotest/networks/case_network.h"
-#include "fmt/format.h"
 #include "nodewise/autotest/network_draw.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/support/diagnostic.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
 namespace nodewise {
@@ -142,7 +141,7 @@ class Mutant {
       const Choices::Group group(choices_);
       const TensorType type = network_.value(id).type;
       if (!type.has_rank() || !type.has_dtype()) {
-        return absl::UnimplementedError("an input without a type");
+        return Unimplemented("an input without a type");
       }
       Shape shape = *type.shape;
       for (Dim& side : shape) {
@@ -161,10 +160,10 @@ class Mutant {
 
   // Draws one operation and one way to change it.
   absl::Status Change() {
-    if (network_.order().empty()) return absl::NotFoundError("nothing left");
+    if (network_.order().empty()) return NotFound("nothing left");
     const OperationId id = choices_->One(network_.order());
     if (network_.operation(id).outputs[0] == kNoValue) {
-      return absl::NotFoundError("no output");
+      return NotFound("no output");
     }
     // The simplest changes come first.
     constexpr absl::Status (Mutant::*kWays[])(OperationId id) = {
@@ -193,7 +192,7 @@ class Mutant {
   absl::StatusOr<OpAttrs> AnyPointwise() {
     const OperatorDef* const def =
         AllOperators().Find("", choices_->One(kPointwise), network_.opset());
-    if (def == nullptr) return absl::NotFoundError("not in this opset");
+    if (def == nullptr) return NotFound("not in this opset");
     return OpAttrs::Defaults(*def);
   }
 
@@ -218,13 +217,13 @@ class Mutant {
   absl::Status LeaveOut(OperationId id) {
     const Operation& operation = network_.operation(id);
     if (operation.inputs.empty() || operation.inputs[0] == kNoValue) {
-      return absl::NotFoundError("reads nothing");
+      return NotFound("reads nothing");
     }
     const ValueId from = operation.outputs[0];
     const ValueId to = operation.inputs[0];
     if (!(network_.value(from).type == network_.value(to).type) ||
         network_.value(to).kind != NetworkValue::Kind::kOutput) {
-      return absl::NotFoundError("is of another type");
+      return NotFound("is of another type");
     }
     NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses({from}, {to}));
     network_.RemoveUnused();
@@ -235,7 +234,7 @@ class Mutant {
   absl::Status Exchange(OperationId id) {
     const Operation& operation = network_.operation(id);
     if (operation.inputs.size() != 1 || operation.outputs.size() != 1) {
-      return absl::NotFoundError("reads more than one tensor");
+      return NotFound("reads more than one tensor");
     }
     NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, AnyPointwise());
     return Replace(id, std::move(attrs));
@@ -257,7 +256,7 @@ class Mutant {
   absl::Status ChangeAttributes(OperationId id) {
     const Operation& operation = network_.operation(id);
     if (!HasSpace(operation.def()) || operation.outputs.size() != 1) {
-      return absl::NotFoundError("nothing to draw");
+      return NotFound("nothing to draw");
     }
     ConfigurationDraw draw(operation.def(),
                            network_.opset(operation.def().domain), choices_);
@@ -291,7 +290,7 @@ class Mutant {
   absl::StatusOr<OperatorCase> Finish() {
     network_.RemoveUnused();
     NODEWISE_RETURN_IF_ERROR(RemoveUnusedInputs(&network_));
-    if (network_.order().empty()) return absl::NotFoundError("nothing left");
+    if (network_.order().empty()) return NotFound("nothing left");
     NODEWISE_RETURN_IF_ERROR(CheckSizes());
     OperatorCase made;
     made.configuration.opset = network_.opset();
@@ -319,8 +318,8 @@ class Mutant {
         count = count > kMostOfTensor ? count : count * side;
       }
       if (count > kMostOfTensor) {
-        return absl::UnimplementedError(fmt::format(
-            "{}: has more than {} elements", value->name, kMostOfTensor));
+        return Unimplemented("{}: has more than {} elements", value->name,
+                             kMostOfTensor);
       }
     }
     return absl::OkStatus();
@@ -342,8 +341,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const Network>>> LoadModelsOf(
     if (model.ok()) models.push_back(*std::move(model));
   }
   if (!models.empty()) return models;
-  first.Update(absl::NotFoundError(
-      fmt::format("{}: has no .onnx file", Printable(path))));
+  first.Update(NotFound("{}: has no .onnx file", Printable(path)));
   return first;
 }
 

@@ -7,7 +7,7 @@
 
 #include "contrib/lab/autotest/networks/network_builder.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -50,7 +50,7 @@ class Series {
     if (std::ranges::none_of(
             builder_.options().rows,
             [&](const OperatorDef* row) { return row->name == kind; })) {
-      return Get(absl::NotFoundError("not to be tested"));
+      return Get(NotFound("not to be tested"));
     }
     const ValueId made = Get(builder_.Add(kind, attributes, std::move(inputs)));
     // With a second reader, two operations cannot become one without keeping
@@ -477,7 +477,7 @@ absl::Status AddScan(NetworkBuilder& builder) {
   const std::optional<PoolTensor> scanned = builder.Any();
   if (builder.options().opset < kScanSince || !scanned.has_value() ||
       scanned->shape.empty()) {
-    return absl::NotFoundError("nothing to scan");
+    return NotFound("nothing to scan");
   }
   const PoolTensor like = TensorToPassOn(builder);
   Body body{NetworkBuilder(OptionsOfBody(builder), builder.choices()), {}};

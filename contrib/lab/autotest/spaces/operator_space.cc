@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
@@ -178,9 +178,9 @@ absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw) {
   // Choices::UpTo() gives 0 from there on, so what has been drawn is not random
   // any more, and the space would look as if it only ever drew small cases.
   if (draw.choices()->is_exhausted()) {
-    return absl::ResourceExhaustedError(
-        fmt::format("the space of {} makes more than {} choices for one case",
-                    draw.def().name, Choices::kMost));
+    return ResourceExhausted(
+        "the space of {} makes more than {} choices for one case",
+        draw.def().name, Choices::kMost);
   }
   OperatorCase made;
   NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());

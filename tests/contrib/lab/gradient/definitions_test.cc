@@ -19,7 +19,7 @@
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/attention.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 #include "tests/contrib/lab/gradient/double_case.h"
 
 namespace nodewise {

@@ -11,7 +11,7 @@
 #include "nodewise/autotest/operator_space.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
-#include "nodewise/support/status_macros.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
