@@ -44,34 +44,37 @@ class UseAdapter : public Command {
          "new: the file to write",
          &program_},
         {"--faults", "N",
-         "of check: how many operations are changed, one at a time (10)",
+         "for check: how many operations are changed, one at a time (10)",
          NumberOption{&faults_, 1, 10'000}},
         {"--network", "NAME",
-         "of check: a network to try: demo, convolutional, transformer, "
+         "for check: a network to try: demo, convolutional, transformer, "
          "quantised, recurrent or several_outputs; may be given again (all)",
          &networks_},
         {"--spoil", "",
-         "of check: exchanges what an operation makes for other numbers in the "
+         "for check: exchanges what an operation makes for other numbers in "
+         "the "
          "runtime, for one that has a file of its own, which no change of the "
          "model reaches",
          &spoils_},
         {"--inputs", "FILE",
-         "of check with a model of yours: inputs by their names from a .npz or "
+         "for check with a model of yours: inputs by their names from a .npz "
+         "or "
          ".params file (drawn)",
          &inputs_.inputs_files},
         {"--dim", "NAME=N",
-         "of check with a model of yours: the size of a dimension by its name; "
+         "for check with a model of yours: the size of a dimension by its "
+         "name; "
          "may be given again",
          &dims_},
         {"--op", "NAME",
-         "of learn: an operator to try; may be given again (all)", &names_},
+         "for learn: an operator to try; may be given again (all)", &names_},
         {"--configurations", "N",
-         "of learn: how many uses of each operator are tried (32)",
+         "for learn: how many uses of each operator are tried (32)",
          NumberOption{&configurations_, 1, 1'000'000}},
         {"--seed", "N", "draws other uses and numbers (1)",
          NumberOption{&seed_}},
         {"-o,--output", "FILE",
-         "of learn: writes the rows to FILE, for locate --known", &output_},
+         "for learn: writes the rows to FILE, for locate --known", &output_},
     });
     AddForeignOptions(options, &foreign_);
   }

@@ -80,24 +80,25 @@ absl::Status CheckNoGraphOptions(const LoadOptions& load,
 
 void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
   options->Add({
-      {"--model", "FILE", "of TARGET exec:COMMAND: the ONNX model to run",
+      {"--model", "FILE", "for TARGET exec:COMMAND: the ONNX model to run",
        &foreign->model},
       {"--python", "PROGRAM",
-       "of TARGET ort:MODEL.onnx and its like: the Python that has the runtime "
+       "for TARGET ort:MODEL.onnx and its like: the Python that has the "
+       "runtime "
        "($NODEWISE_PYTHON, or python3)",
        &foreign->python},
-      {"--ort-provider", "NAME", "of ort: the execution provider (CPU)",
+      {"--ort-provider", "NAME", "for ort: the execution provider (CPU)",
        &foreign->ort_provider},
       {"--ort-level", "LEVEL",
-       "of ort: its graph optimisations: disabled, basic, extended or all "
+       "for ort: its graph optimisations: disabled, basic, extended or all "
        "(all)",
        &foreign->ort_level},
       {"--runtime-option", "NAME=VALUE",
-       "of openvino: and its like: an option of the runtime; may be given "
+       "for openvino: and its like: an option of the runtime; may be given "
        "again (docs/adapters.md lists them)",
        &foreign->runtime_options},
       {"--foreign-limit", "S",
-       "of ort: and exec: how many seconds one run of the program may take "
+       "for ort: and exec: how many seconds one run of the program may take "
        "(600)",
        NumberOption{&foreign->limit_s, 1, kMostLimitS}},
   });
@@ -105,7 +106,7 @@ void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
 
 CommandOption ObservationOption(ForeignOptions* foreign) {
   return {"--at-once", "N",
-          "of ort: and exec: how many values are asked for in one run of the "
+          "for ort: and exec: how many values are asked for in one run of the "
           "program (all)",
           NumberOption{&foreign->at_once, 1}};
 }

@@ -25,11 +25,11 @@ class InspectFiles : public Command {
     options->Add({
         AllLinesOption(&all_),
         {"--function", "NAME",
-         "of a VM library, the function whose graph to show: main, if it has "
+         "in a VM library, the function whose graph to show: main, if it has "
          "one",
          &function_},
         {"--node", "NAME",
-         "of an ONNX model, one operation: what it reads and makes, and the "
+         "one operation of an ONNX model: what it reads and makes, and the "
          "module and line of the program that it is from",
          &node_},
         {"--recover", "OUT",

@@ -131,7 +131,7 @@ void AddTargetOptions(OptionList* options, TargetOptions* target) {
       {"--lib", "FILE", "the compiled library to use", &target->library},
       {"--params", "FILE", "the parameters to use", &target->params},
       {"--function", "NAME",
-       "of a VM library, the function to use: main, if it has one",
+       "in a VM library, the function to use: main, if it has one",
        &target->function},
   });
 }
@@ -190,15 +190,15 @@ bool MayBeVmLibrary(const std::string& path) {
 void AddModelOptions(OptionList* options, ModelOptions* model) {
   options->Add({
       {"--dim", "NAME=N",
-       "of an ONNX model: the size of a dimension by its name, or by "
+       "for ONNX models: the size of a dimension by its name, or by "
        "INPUT:SIDE, as in x:0=1, where it has none; may be given again",
        &model->dims},
       {"--freeze", "NAME=FILE",
-       "of an ONNX model: an input that is always this tensor; may be given "
+       "for ONNX models: an input that is always this tensor; may be given "
        "again",
        &model->freeze},
       {"--seed", "N",
-       "of an ONNX model: what random operators draw from that have no seed of "
+       "for ONNX models: what random operators draw from that have no seed of "
        "their own (1)",
        NumberOption{&model->seed}},
   });
@@ -208,7 +208,7 @@ void AddModelOptions(OptionList* options, ModelOptions* model) {
 void AddOpaqueOption(OptionList* options, ModelOptions* model) {
 #ifdef NODEWISE_USE_ONNX
   options->Add({{"--opaque", "PROGRAM",
-                 "of an ONNX model: what runs the operations that are not "
+                 "for ONNX models: what runs the operations that are not "
                  "known here, each as a model of its own: ort or exec:COMMAND",
                  &model->opaque}});
 #else
@@ -258,12 +258,12 @@ CommandOption BackendOption(LoweringOptions* lowering) {
 
 void AddLoweringOptions(OptionList* options, LoweringOptions* lowering) {
   options->Add({
-      {"--no-fuse", "", "of an ONNX model: one node for each operation",
+      {"--no-fuse", "", "for ONNX models: one node for each operation",
        &lowering->no_fuse},
-      {"--no-reuse", "", "of an ONNX model: memory of its own for each tensor",
+      {"--no-reuse", "", "for ONNX models: memory of its own for each tensor",
        &lowering->no_reuse},
       {"--no-layouts", "",
-       "of an ONNX model: every tensor in the order of the model, never with "
+       "for ONNX models: every tensor in the order of the model, never with "
        "its channels last",
        &lowering->no_layouts},
   });
@@ -325,7 +325,7 @@ absl::StatusOr<InputSpec> SpecOf(const InputOptions& options) {
 void AddPrecisionOptions(OptionList* options, PrecisionChoice* choice) {
   options->Add({
       {"--precision", "NAME",
-       "of an ONNX model: fp16, bf16 or int8, as far as its operators take it",
+       "for ONNX models: fp16, bf16 or int8, as far as its operators take it",
        &choice->precision},
       {"--calibrate", "FILE",
        "sample inputs for --precision: a .npz or .params file with all of "

@@ -81,7 +81,7 @@ class LocateCulprit : public Command {
          "little to matter for anything",
          &question_.is_strict},
         {"--known", "FILE",
-         "of ort: and exec: what nodewise adapter learn has measured of the "
+         "for ort: and exec: what nodewise adapter learn has measured of the "
          "runtime",
          &question_.known_file},
         {"--top", "N", "how many culprits are shown (10)",

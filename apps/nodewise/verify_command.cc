@@ -37,7 +37,7 @@ class VerifyTarget : public Command {
          "onednn, c or reference for a network; may be given again",
          &targets_},
         {"--strict", "",
-         "of an ONNX model: nodes that stand before what they read are an "
+         "for ONNX models: nodes that stand before what they read are an "
          "error, as the specification has it, not a warning",
          &is_strict_},
     });

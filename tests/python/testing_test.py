@@ -226,8 +226,8 @@ Greatest relative difference: 0.5 at index (0, 0) (up to 0.01 allowed)""")
 
     def test_a_message_may_be_given(self):
         self.assertEqual(self.said(1., 2., msg="no"), "no")
-        self.assertTrue(self.said(1., 2., msg="of mine: {}".format)
-                        .startswith("of mine: Scalars are not close!"))
+        self.assertTrue(self.said(1., 2., msg="mine: {}".format)
+                        .startswith("mine: Scalars are not close!"))
 
     def test_it_is_there_without_an_import_of_its_own(self):
         code = "import nodewise; nodewise.testing.assert_close(1., 1.)"

@@ -22,9 +22,13 @@ IS_NO = re.compile(r"(?<![Tt]here )\b(?:is|are|was|were) no "
 # A comment that begins so continues another one, which it does not name.
 OPENING = re.compile(r"(?://+|#|\"\"\") ?(?:Of|The same) ")
 
+# What an option is for; the option is not of something, but for it.
+HELP = re.compile(r'"of [A-Za-z][\w .]{0,30}: ')
+
 REASONS = {WORDS: "say who or what is meant",
            IS_NO: 'write "is not a"',
-           OPENING: "give the sentence a subject of its own"}
+           OPENING: "give the sentence a subject of its own",
+           HELP: 'write "for ...: "'}
 
 
 def faults(text):
@@ -56,7 +60,7 @@ class EnglishTest(unittest.TestCase):
 
     def test_each_pattern_is_found(self):
         for line in ("Nobody knows", "TEST(A, AccusesNobody)", "x is no list",
-                     "// Of a node", "# The same for y", '"""Of z."""'):
+                     "// Of a node", "# The same for y", '"""Of z."""', '"of ort: the provider"'):
             with self.subTest(line=line):
                 self.assertEqual(len(faults(line)), 1)
 

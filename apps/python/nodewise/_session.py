@@ -244,7 +244,7 @@ def load(target: Target, /, *,
         onnx.ModelProto, a module of TVM
     inputs: a dict of arrays that are set at once; a library for virtual
         machines takes its open sizes from them
-    backend: of an ONNX model: what computes the nodes, onednn (with the
+    backend: for ONNX models: what computes the nodes, onednn (with the
         reference for what that has not) or reference
     dim, freeze, seed, no_fuse, no_reuse, lib, params, function: as those of
         nodewise.run()
