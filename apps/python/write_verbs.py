@@ -94,7 +94,7 @@ nothing found
 # What the file begins with, before the types.
 HEAD = '''"""The verbs of the command as functions. Made by write_verbs.py."""
 
-# pylint: disable=too-many-arguments,too-many-locals,redefined-builtin
+# pylint: disable=too-many-arguments,unused-argument,redefined-builtin
 
 from __future__ import annotations
 
@@ -201,7 +201,6 @@ def function_of(command, verb, name):
                   for place, many in places]
     if not any(many for _, many in places):
         parameters += ["/", "*"] if places else ["*"]
-    pairs = []
     documented = [(names[place], items[place][1]) for place, _ in places]
     for option, (value, what) in items.items():
         if not option.startswith("--") or option in LEFT_OUT:
@@ -209,7 +208,6 @@ def function_of(command, verb, name):
         parameter = parameter_of(option)
         parameters.append(parameter_with_type(option, value))
         documented.append((parameter, what))
-        pairs.append(f'("{option}", {parameter}),')
     if parameters[-1] == "*":
         parameters.pop()
     doc = docstring(does, EXAMPLES[verb], documented)
@@ -217,9 +215,8 @@ def function_of(command, verb, name):
         f"*((\"{names[place]}\", each) for each in {names[place]})" if many
         else f"(\"{names[place]}\", {names[place]})" for place, many in places)
     comma = "," if len(places) == 1 else ""
-    call = [f'    return _call("{verb}", ({targets}{comma}), (',
-            *packed(pairs, " " * 8), "    ))"]
-    return "\n".join([head_of(name, parameters), *doc, *call])
+    call = f'    return _call("{verb}", ({targets}{comma}), locals())'
+    return "\n".join([head_of(name, parameters), *doc, call])
 
 
 def main():

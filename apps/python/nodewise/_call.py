@@ -12,7 +12,7 @@ from typing import Any
 from nodewise import _command, _runner
 from nodewise._answer import Answer, answer_of
 from nodewise._arrays import array_of
-from nodewise._errors import Error, parameter_of
+from nodewise._errors import Error, option_of, parameter_of
 
 # Whose values are tensors, by name.
 _TENSORS_BY_NAME = ("--input", "--freeze", "--patch")
@@ -134,16 +134,20 @@ class Arguments:
 
 
 def call(verb: str, targets: Iterable[tuple[str, Any]],
-         options: Iterable[tuple[str, Any]]) -> Answer:
-    """Runs the verb, and returns its Answer."""
+         parameters: Mapping[str, Any]) -> Answer:
+    """Runs the verb, and returns its Answer. `parameters` are all that its
+    function was called with: those that are not targets are options."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="nodewise_"))
         arguments = Arguments(folder, stack)
+        places = set()
         for place, target in targets:
+            places.add(place)
             arguments.add_target(place, target)
-        for option, value in options:
-            arguments.add_option(option, value)
+        for parameter, value in parameters.items():
+            if parameter not in places:
+                arguments.add_option(option_of(parameter), value)
         try:
             document = _command.document_of([verb, *arguments.list],
                                             arguments.names)

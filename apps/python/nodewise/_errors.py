@@ -63,6 +63,11 @@ def parameter_of(option: str) -> str:
     return name + "_" if name in KEYWORDS else name
 
 
+def option_of(parameter: str) -> str:
+    """The option that a parameter stands for, the reverse of parameter_of()."""
+    return "--" + parameter.rstrip("_").replace("_", "-")
+
+
 def in_python(message: str) -> str:
     """A message of the command with its options as parameters."""
     message = re.sub(r"(?<![\w-])--(input|freeze|patch) ([^\s=]+)=FILE",

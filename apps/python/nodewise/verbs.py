@@ -1,6 +1,6 @@
 """The verbs of the command as functions. Made by write_verbs.py."""
 
-# pylint: disable=too-many-arguments,too-many-locals,redefined-builtin
+# pylint: disable=too-many-arguments,unused-argument,redefined-builtin
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def locate(target: Target, /, *, lib: Value | None = None,
         exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
-    function: of a VM library, the function to use: main, if it has one
+    function: in a VM library, the function to use: main, if it has one
     device: where to run: cpu (the default); may be given again for graphs
         on several devices
     input: an input from a .npy, .npz, .params or .pb file; once for each
@@ -79,7 +79,7 @@ def locate(target: Target, /, *, lib: Value | None = None,
         function it is found; may be repeated
     strict: accuses every node that is beyond its bound, also where that is
         too little to matter for anything
-    known: of ort: and exec: what nodewise adapter learn has measured of
+    known: for ort: and exec: what nodewise adapter learn has measured of
         the runtime
     top: how many culprits are shown (10)
     repro: writes each culprit as a folder of its own in DIR, which shows
@@ -90,36 +90,36 @@ def locate(target: Target, /, *, lib: Value | None = None,
     backend: what computes the nodes of a model, or of a folder that
         convert made: onednn, with the reference for what that has not, or
         reference
-    no_fuse: of an ONNX model: one node for each operation
-    no_reuse: of an ONNX model: memory of its own for each tensor
-    no_layouts: of an ONNX model: every tensor in the order of the model,
+    no_fuse: for ONNX models: one node for each operation
+    no_reuse: for ONNX models: memory of its own for each tensor
+    no_layouts: for ONNX models: every tensor in the order of the model,
         never with its channels last
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
-    opaque: of an ONNX model: what runs the operations that are not known
+    opaque: for ONNX models: what runs the operations that are not known
         here, each as a model of its own: ort or exec:COMMAND
-    precision: of an ONNX model: fp16, bf16 or int8, as far as its
-        operators take it
+    precision: for ONNX models: fp16, bf16 or int8, as far as its operators
+        take it
     calibrate: sample inputs for precision=: a .npz or .params file with
         all of them, an ONNX test set, or random:SEED; may be given again
     calibration: how int8 takes ranges from them: minmax, percentile (99.9)
         or percentile=N (minmax)
     keep: operations in whose name this is found stay float32
-    model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+    model: for TARGET exec:COMMAND: the ONNX model to run
+    python: for TARGET ort:MODEL.onnx and its like: the Python that has the
         runtime ($NODEWISE_PYTHON, or python3)
-    ort_provider: of ort: the execution provider (CPU)
-    ort_level: of ort: its graph optimisations: disabled, basic, extended
+    ort_provider: for ort: the execution provider (CPU)
+    ort_level: for ort: its graph optimisations: disabled, basic, extended
         or all (all)
-    runtime_option: of openvino: and its like: an option of the runtime;
+    runtime_option: for openvino: and its like: an option of the runtime;
         may be given again (docs/adapters.md lists them)
-    foreign_limit: of ort: and exec: how many seconds one run of the
+    foreign_limit: for ort: and exec: how many seconds one run of the
         program may take (600)
-    at_once: of ort: and exec: how many values are asked for in one run of
+    at_once: for ort: and exec: how many values are asked for in one run of
         the program (all)
     referee: what else computes a node that the reference accuses: ort or
         exec:COMMAND
@@ -133,26 +133,7 @@ def locate(target: Target, /, *, lib: Value | None = None,
         models or a compiled network and its model: the given one, and
         others drawn like it (1 or 2)
     """
-    return _call("locate", (("target", target),), (
-        ("--lib", lib), ("--params", params), ("--function", function),
-        ("--device", device), ("--input", input), ("--inputs", inputs),
-        ("--random-inputs", random_inputs), ("--reference", reference),
-        ("--method", method), ("--series", series), ("--samples", samples),
-        ("--worst", worst), ("--repeats", repeats),
-        ("--node-timeout", node_timeout), ("--stand-in", stand_in),
-        ("--strict", strict), ("--known", known), ("--top", top),
-        ("--repro", repro), ("--anonymous", anonymous), ("--backend", backend),
-        ("--no-fuse", no_fuse), ("--no-reuse", no_reuse),
-        ("--no-layouts", no_layouts), ("--dim", dim), ("--freeze", freeze),
-        ("--seed", seed), ("--opaque", opaque), ("--precision", precision),
-        ("--calibrate", calibrate), ("--calibration", calibration),
-        ("--keep", keep), ("--model", model), ("--python", python),
-        ("--ort-provider", ort_provider), ("--ort-level", ort_level),
-        ("--runtime-option", runtime_option),
-        ("--foreign-limit", foreign_limit), ("--at-once", at_once),
-        ("--referee", referee), ("--trust", trust), ("--third", third),
-        ("--special-inputs", special_inputs), ("--sets", sets),
-    ))
+    return _call("locate", (("target", target),), locals())
 
 
 def align(target: Target, model: Target, /, *, lib: Value | None = None,
@@ -176,7 +157,7 @@ def align(target: Target, model: Target, /, *, lib: Value | None = None,
         that
     lib: the compiled library to use
     params: the parameters to use
-    function: of a VM library, the function to use: main, if it has one
+    function: in a VM library, the function to use: main, if it has one
     device: where to run: cpu (the default); may be given again for graphs
         on several devices
     input: an input from a .npy, .npz, .params or .pb file; once for each
@@ -188,23 +169,17 @@ def align(target: Target, model: Target, /, *, lib: Value | None = None,
     sets: how many sets of inputs both sides run with, where these are two
         models or a compiled network and its model: the given one, and
         others drawn like it (1 or 2)
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
-    opaque: of an ONNX model: what runs the operations that are not known
+    opaque: for ONNX models: what runs the operations that are not known
         here, each as a model of its own: ort or exec:COMMAND
     all: every line of lists that are cut otherwise
     """
-    return _call("align", (("target", target), ("model", model)), (
-        ("--lib", lib), ("--params", params), ("--function", function),
-        ("--device", device), ("--input", input), ("--inputs", inputs),
-        ("--random-inputs", random_inputs), ("--sets", sets), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed), ("--opaque", opaque),
-        ("--all", all),
-    ))
+    return _call("align", (("target", target), ("model", model)), locals())
 
 
 def compare(expected: Target, actual: Target, /, *, rule: Value | None = None,
@@ -241,15 +216,10 @@ def compare(expected: Target, actual: Target, /, *, rule: Value | None = None,
     sort: error: the worst first, and what a network is given last; order:
         as the reference has them (error)
     all: every line of lists that are cut otherwise
-    opaque: of an ONNX model: what runs the operations that are not known
+    opaque: for ONNX models: what runs the operations that are not known
         here, each as a model of its own: ort or exec:COMMAND
     """
-    return _call("compare", (("expected", expected), ("actual", actual)), (
-        ("--rule", rule), ("--atol", atol), ("--rtol", rtol),
-        ("--threshold", threshold), ("--map", map), ("--fuzzy", fuzzy),
-        ("--convert", convert), ("--strict", strict), ("--sort", sort),
-        ("--all", all), ("--opaque", opaque),
-    ))
+    return _call("compare", (("expected", expected), ("actual", actual)), locals())
 
 
 def verify(network: Target, /, *, lib: Value | None = None,
@@ -268,23 +238,19 @@ def verify(network: Target, /, *, lib: Value | None = None,
         exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
-    function: of a VM library, the function to use: main, if it has one
+    function: in a VM library, the function to use: main, if it has one
     target: what it is to run on: a device of an artefact (those of this
         build); onednn, c or reference for a network; may be given again
-    strict: of an ONNX model: nodes that stand before what they read are an
+    strict: for ONNX models: nodes that stand before what they read are an
         error, as the specification has it, not a warning
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
     """
-    return _call("verify", (("network", network),), (
-        ("--lib", lib), ("--params", params), ("--function", function),
-        ("--target", target), ("--strict", strict), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed),
-    ))
+    return _call("verify", (("network", network),), locals())
 
 
 def profile(target: Target, /, *, lib: Value | None = None,
@@ -326,7 +292,7 @@ def profile(target: Target, /, *, lib: Value | None = None,
         exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
-    function: of a VM library, the function to use: main, if it has one
+    function: in a VM library, the function to use: main, if it has one
     device: where to run: cpu (the default); may be given again for graphs
         on several devices
     input: an input from a .npy, .npz, .params or .pb file; once for each
@@ -340,20 +306,20 @@ def profile(target: Target, /, *, lib: Value | None = None,
     backend: what computes the nodes of a model, or of a folder that
         convert made: onednn, with the reference for what that has not, or
         reference
-    no_fuse: of an ONNX model: one node for each operation
-    no_reuse: of an ONNX model: memory of its own for each tensor
-    no_layouts: of an ONNX model: every tensor in the order of the model,
+    no_fuse: for ONNX models: one node for each operation
+    no_reuse: for ONNX models: memory of its own for each tensor
+    no_layouts: for ONNX models: every tensor in the order of the model,
         never with its channels last
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
-    opaque: of an ONNX model: what runs the operations that are not known
+    opaque: for ONNX models: what runs the operations that are not known
         here, each as a model of its own: ort or exec:COMMAND
-    precision: of an ONNX model: fp16, bf16 or int8, as far as its
-        operators take it
+    precision: for ONNX models: fp16, bf16 or int8, as far as its operators
+        take it
     calibrate: sample inputs for precision=: a .npz or .params file with
         all of them, an ONNX test set, or random:SEED; may be given again
     calibration: how int8 takes ranges from them: minmax, percentile (99.9)
@@ -361,15 +327,15 @@ def profile(target: Target, /, *, lib: Value | None = None,
     keep: operations in whose name this is found stay float32
     stand_in: has the reference compute the nodes in whose name, key or
         function it is found; may be repeated
-    model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+    model: for TARGET exec:COMMAND: the ONNX model to run
+    python: for TARGET ort:MODEL.onnx and its like: the Python that has the
         runtime ($NODEWISE_PYTHON, or python3)
-    ort_provider: of ort: the execution provider (CPU)
-    ort_level: of ort: its graph optimisations: disabled, basic, extended
+    ort_provider: for ort: the execution provider (CPU)
+    ort_level: for ort: its graph optimisations: disabled, basic, extended
         or all (all)
-    runtime_option: of openvino: and its like: an option of the runtime;
+    runtime_option: for openvino: and its like: an option of the runtime;
         may be given again (docs/adapters.md lists them)
-    foreign_limit: of ort: and exec: how many seconds one run of the
+    foreign_limit: for ort: and exec: how many seconds one run of the
         program may take (600)
     runs: in place: N timed passes, each paired with a plain run (10)
     warm_up: pairs before those (3)
@@ -401,27 +367,7 @@ def profile(target: Target, /, *, lib: Value | None = None,
         the same inputs: which nodes are slower here
     trace: writes a trace that Perfetto and chrome://tracing open
     """
-    return _call("profile", (("target", target),), (
-        ("--lib", lib), ("--params", params), ("--function", function),
-        ("--device", device), ("--input", input), ("--inputs", inputs),
-        ("--random-inputs", random_inputs), ("--reference", reference),
-        ("--backend", backend), ("--no-fuse", no_fuse),
-        ("--no-reuse", no_reuse), ("--no-layouts", no_layouts), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed), ("--opaque", opaque),
-        ("--precision", precision), ("--calibrate", calibrate),
-        ("--calibration", calibration), ("--keep", keep),
-        ("--stand-in", stand_in), ("--model", model), ("--python", python),
-        ("--ort-provider", ort_provider), ("--ort-level", ort_level),
-        ("--runtime-option", runtime_option),
-        ("--foreign-limit", foreign_limit), ("--runs", runs),
-        ("--warm-up", warm_up), ("--isolated", isolated), ("--number", number),
-        ("--repeat", repeat), ("--min-repeat-ms", min_repeat_ms),
-        ("--limit-zero-time", limit_zero_time), ("--cooldown-ms", cooldown_ms),
-        ("--repeats-to-cooldown", repeats_to_cooldown), ("--counter", counter),
-        ("--threads", threads), ("--sort", sort), ("--layout", layout),
-        ("--top", top), ("--all", all), ("--by", by), ("--depth", depth),
-        ("--against", against), ("--trace", trace),
-    ))
+    return _call("profile", (("target", target),), locals())
 
 
 def dump(target: Target, /, *, lib: Value | None = None,
@@ -456,7 +402,7 @@ def dump(target: Target, /, *, lib: Value | None = None,
         exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
-    function: of a VM library, the function to use: main, if it has one
+    function: in a VM library, the function to use: main, if it has one
     device: where to run: cpu (the default); may be given again for graphs
         on several devices
     input: an input from a .npy, .npz, .params or .pb file; once for each
@@ -470,20 +416,20 @@ def dump(target: Target, /, *, lib: Value | None = None,
     backend: what computes the nodes of a model, or of a folder that
         convert made: onednn, with the reference for what that has not, or
         reference
-    no_fuse: of an ONNX model: one node for each operation
-    no_reuse: of an ONNX model: memory of its own for each tensor
-    no_layouts: of an ONNX model: every tensor in the order of the model,
+    no_fuse: for ONNX models: one node for each operation
+    no_reuse: for ONNX models: memory of its own for each tensor
+    no_layouts: for ONNX models: every tensor in the order of the model,
         never with its channels last
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
-    opaque: of an ONNX model: what runs the operations that are not known
+    opaque: for ONNX models: what runs the operations that are not known
         here, each as a model of its own: ort or exec:COMMAND
-    precision: of an ONNX model: fp16, bf16 or int8, as far as its
-        operators take it
+    precision: for ONNX models: fp16, bf16 or int8, as far as its operators
+        take it
     calibrate: sample inputs for precision=: a .npz or .params file with
         all of them, an ONNX test set, or random:SEED; may be given again
     calibration: how int8 takes ranges from them: minmax, percentile (99.9)
@@ -500,36 +446,20 @@ def dump(target: Target, /, *, lib: Value | None = None,
     runs: runs N times, a dump each (1)
     threads: threads for the compiled code's parallel loops
     no_table: leaves out the table of the nodes' times in these runs
-    model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+    model: for TARGET exec:COMMAND: the ONNX model to run
+    python: for TARGET ort:MODEL.onnx and its like: the Python that has the
         runtime ($NODEWISE_PYTHON, or python3)
-    ort_provider: of ort: the execution provider (CPU)
-    ort_level: of ort: its graph optimisations: disabled, basic, extended
+    ort_provider: for ort: the execution provider (CPU)
+    ort_level: for ort: its graph optimisations: disabled, basic, extended
         or all (all)
-    runtime_option: of openvino: and its like: an option of the runtime;
+    runtime_option: for openvino: and its like: an option of the runtime;
         may be given again (docs/adapters.md lists them)
-    foreign_limit: of ort: and exec: how many seconds one run of the
+    foreign_limit: for ort: and exec: how many seconds one run of the
         program may take (600)
-    at_once: of ort: and exec: how many values are asked for in one run of
+    at_once: for ort: and exec: how many values are asked for in one run of
         the program (all)
     """
-    return _call("dump", (("target", target),), (
-        ("--lib", lib), ("--params", params), ("--function", function),
-        ("--device", device), ("--input", input), ("--inputs", inputs),
-        ("--random-inputs", random_inputs), ("--reference", reference),
-        ("--backend", backend), ("--no-fuse", no_fuse),
-        ("--no-reuse", no_reuse), ("--no-layouts", no_layouts), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed), ("--opaque", opaque),
-        ("--precision", precision), ("--calibrate", calibrate),
-        ("--calibration", calibration), ("--keep", keep),
-        ("--stand-in", stand_in), ("--dump-root", dump_root), ("--what", what),
-        ("--select", select), ("--nodes", nodes), ("--max-bytes", max_bytes),
-        ("--runs", runs), ("--threads", threads), ("--no-table", no_table),
-        ("--model", model), ("--python", python),
-        ("--ort-provider", ort_provider), ("--ort-level", ort_level),
-        ("--runtime-option", runtime_option),
-        ("--foreign-limit", foreign_limit), ("--at-once", at_once),
-    ))
+    return _call("dump", (("target", target),), locals())
 
 
 def run(target: Target, /, *, lib: Value | None = None,
@@ -564,7 +494,7 @@ def run(target: Target, /, *, lib: Value | None = None,
         exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
-    function: of a VM library, the function to use: main, if it has one
+    function: in a VM library, the function to use: main, if it has one
     device: where to run: cpu (the default); may be given again for graphs
         on several devices
     input: an input from a .npy, .npz, .params or .pb file; once for each
@@ -578,20 +508,20 @@ def run(target: Target, /, *, lib: Value | None = None,
     backend: what computes the nodes of a model, or of a folder that
         convert made: onednn, with the reference for what that has not, or
         reference
-    no_fuse: of an ONNX model: one node for each operation
-    no_reuse: of an ONNX model: memory of its own for each tensor
-    no_layouts: of an ONNX model: every tensor in the order of the model,
+    no_fuse: for ONNX models: one node for each operation
+    no_reuse: for ONNX models: memory of its own for each tensor
+    no_layouts: for ONNX models: every tensor in the order of the model,
         never with its channels last
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
-    opaque: of an ONNX model: what runs the operations that are not known
+    opaque: for ONNX models: what runs the operations that are not known
         here, each as a model of its own: ort or exec:COMMAND
-    precision: of an ONNX model: fp16, bf16 or int8, as far as its
-        operators take it
+    precision: for ONNX models: fp16, bf16 or int8, as far as its operators
+        take it
     calibrate: sample inputs for precision=: a .npz or .params file with
         all of them, an ONNX test set, or random:SEED; may be given again
     calibration: how int8 takes ranges from them: minmax, percentile (99.9)
@@ -616,35 +546,18 @@ def run(target: Target, /, *, lib: Value | None = None,
     time_limit_ms: with isolate=: for one node (10000)
     sweep: repeats the run over thread counts and buffer addresses, and
         finds nodes that do not always make the same
-    model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+    model: for TARGET exec:COMMAND: the ONNX model to run
+    python: for TARGET ort:MODEL.onnx and its like: the Python that has the
         runtime ($NODEWISE_PYTHON, or python3)
-    ort_provider: of ort: the execution provider (CPU)
-    ort_level: of ort: its graph optimisations: disabled, basic, extended
+    ort_provider: for ort: the execution provider (CPU)
+    ort_level: for ort: its graph optimisations: disabled, basic, extended
         or all (all)
-    runtime_option: of openvino: and its like: an option of the runtime;
+    runtime_option: for openvino: and its like: an option of the runtime;
         may be given again (docs/adapters.md lists them)
-    foreign_limit: of ort: and exec: how many seconds one run of the
+    foreign_limit: for ort: and exec: how many seconds one run of the
         program may take (600)
     """
-    return _call("run", (("target", target),), (
-        ("--lib", lib), ("--params", params), ("--function", function),
-        ("--device", device), ("--input", input), ("--inputs", inputs),
-        ("--random-inputs", random_inputs), ("--reference", reference),
-        ("--backend", backend), ("--no-fuse", no_fuse),
-        ("--no-reuse", no_reuse), ("--no-layouts", no_layouts), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed), ("--opaque", opaque),
-        ("--precision", precision), ("--calibrate", calibrate),
-        ("--calibration", calibration), ("--keep", keep),
-        ("--stand-in", stand_in), ("--output", output), ("--repeat", repeat),
-        ("--threads", threads), ("--until", until), ("--patch", patch),
-        ("--stop-on", stop_on), ("--sanitize", sanitize),
-        ("--isolate", isolate), ("--time-limit-ms", time_limit_ms),
-        ("--sweep", sweep), ("--model", model), ("--python", python),
-        ("--ort-provider", ort_provider), ("--ort-level", ort_level),
-        ("--runtime-option", runtime_option),
-        ("--foreign-limit", foreign_limit),
-    ))
+    return _call("run", (("target", target),), locals())
 
 
 def inspect(*file: Target, all: bool = False, function: Value | None = None,
@@ -659,24 +572,20 @@ def inspect(*file: Target, all: bool = False, function: Value | None = None,
     file: graph JSONs, compiled libraries, ONNX models, .params, .npy, .npz
         and .pb files, or folders with an artefact or a dump
     all: every line of lists that are cut otherwise
-    function: of a VM library, the function whose graph to show: main, if
+    function: in a VM library, the function whose graph to show: main, if
         it has one
-    node: of an ONNX model, one operation: what it reads and makes, and the
+    node: one operation of an ONNX model: what it reads and makes, and the
         module and line of the program that it is from
     recover: writes the complete tensors of a dump or a .params file that
         was cut short to OUT
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
     """
-    return _call("inspect", (*(("file", each) for each in file),), (
-        ("--all", all), ("--function", function), ("--node", node),
-        ("--recover", recover), ("--dim", dim), ("--freeze", freeze),
-        ("--seed", seed),
-    ))
+    return _call("inspect", (*(("file", each) for each in file),), locals())
 
 
 def convert(model: Target, /, *, output: Value | None = None,
@@ -703,9 +612,9 @@ def convert(model: Target, /, *, output: Value | None = None,
         them; help lists those that there are
     text: writes the network as text, after the passes; - is stdout. Needs
         no -o
-    no_fuse: of an ONNX model: one node for each operation
-    no_reuse: of an ONNX model: memory of its own for each tensor
-    no_layouts: of an ONNX model: every tensor in the order of the model,
+    no_fuse: for ONNX models: one node for each operation
+    no_reuse: for ONNX models: memory of its own for each tensor
+    no_layouts: for ONNX models: every tensor in the order of the model,
         never with its channels last
     input: an input from a .npy, .npz, .params or .pb file; once for each
         input
@@ -713,14 +622,14 @@ def convert(model: Target, /, *, output: Value | None = None,
         again
     random_inputs: draws the inputs that are not given; one seed gives the
         same values everywhere
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
-    precision: of an ONNX model: fp16, bf16 or int8, as far as its
-        operators take it
+    precision: for ONNX models: fp16, bf16 or int8, as far as its operators
+        take it
     calibrate: sample inputs for precision=: a .npz or .params file with
         all of them, an ONNX test set, or random:SEED; may be given again
     calibration: how int8 takes ranges from them: minmax, percentile (99.9)
@@ -729,15 +638,7 @@ def convert(model: Target, /, *, output: Value | None = None,
     sensitivity: ranks the operations by what precision= does to the
         outputs through each; needs no -o
     """
-    return _call("convert", (("model", model),), (
-        ("--output", output), ("--emit", emit), ("--passes", passes),
-        ("--text", text), ("--no-fuse", no_fuse), ("--no-reuse", no_reuse),
-        ("--no-layouts", no_layouts), ("--input", input), ("--inputs", inputs),
-        ("--random-inputs", random_inputs), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed), ("--precision", precision),
-        ("--calibrate", calibrate), ("--calibration", calibration),
-        ("--keep", keep), ("--sensitivity", sensitivity),
-    ))
+    return _call("convert", (("model", model),), locals())
 
 
 def extract(model: Target, /, *, from_: Value | None = None,
@@ -757,17 +658,14 @@ def extract(model: Target, /, *, from_: Value | None = None,
     to: a value that becomes an output, or an operation whose outputs do;
         may be given again
     output: the ONNX model to write
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
     """
-    return _call("extract", (("model", model),), (
-        ("--from", from_), ("--to", to), ("--output", output), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed),
-    ))
+    return _call("extract", (("model", model),), locals())
 
 
 def repro(target: Target, /, *, lib: Value | None = None,
@@ -798,7 +696,7 @@ def repro(target: Target, /, *, lib: Value | None = None,
         exec:COMMAND
     lib: the compiled library to use
     params: the parameters to use
-    function: of a VM library, the function to use: main, if it has one
+    function: in a VM library, the function to use: main, if it has one
     device: where to run: cpu (the default); may be given again for graphs
         on several devices
     input: an input from a .npy, .npz, .params or .pb file; once for each
@@ -812,20 +710,20 @@ def repro(target: Target, /, *, lib: Value | None = None,
     backend: what computes the nodes of a model, or of a folder that
         convert made: onednn, with the reference for what that has not, or
         reference
-    no_fuse: of an ONNX model: one node for each operation
-    no_reuse: of an ONNX model: memory of its own for each tensor
-    no_layouts: of an ONNX model: every tensor in the order of the model,
+    no_fuse: for ONNX models: one node for each operation
+    no_reuse: for ONNX models: memory of its own for each tensor
+    no_layouts: for ONNX models: every tensor in the order of the model,
         never with its channels last
-    dim: of an ONNX model: the size of a dimension by its name, or by
+    dim: for ONNX models: the size of a dimension by its name, or by
         INPUT:SIDE, as in x:0=1, where it has none; may be given again
-    freeze: of an ONNX model: an input that is always this tensor; may be
+    freeze: for ONNX models: an input that is always this tensor; may be
         given again
-    seed: of an ONNX model: what random operators draw from that have no
+    seed: for ONNX models: what random operators draw from that have no
         seed of their own (1)
-    opaque: of an ONNX model: what runs the operations that are not known
+    opaque: for ONNX models: what runs the operations that are not known
         here, each as a model of its own: ort or exec:COMMAND
-    precision: of an ONNX model: fp16, bf16 or int8, as far as its
-        operators take it
+    precision: for ONNX models: fp16, bf16 or int8, as far as its operators
+        take it
     calibrate: sample inputs for precision=: a .npz or .params file with
         all of them, an ONNX test set, or random:SEED; may be given again
     calibration: how int8 takes ranges from them: minmax, percentile (99.9)
@@ -844,19 +742,7 @@ def repro(target: Target, /, *, lib: Value | None = None,
         and weights and inputs where the failure survives it; what stays is
         listed
     """
-    return _call("repro", (("target", target),), (
-        ("--lib", lib), ("--params", params), ("--function", function),
-        ("--device", device), ("--input", input), ("--inputs", inputs),
-        ("--random-inputs", random_inputs), ("--reference", reference),
-        ("--backend", backend), ("--no-fuse", no_fuse),
-        ("--no-reuse", no_reuse), ("--no-layouts", no_layouts), ("--dim", dim),
-        ("--freeze", freeze), ("--seed", seed), ("--opaque", opaque),
-        ("--precision", precision), ("--calibrate", calibrate),
-        ("--calibration", calibration), ("--keep", keep),
-        ("--stand-in", stand_in), ("--node", node), ("--all-nodes", all_nodes),
-        ("--shard", shard), ("--output", output),
-        ("--shrink-runs", shrink_runs), ("--anonymous", anonymous),
-    ))
+    return _call("repro", (("target", target),), locals())
 
 
 def run_autotest(*, op: Value | None = None, networks: bool = False,
@@ -903,28 +789,18 @@ def run_autotest(*, op: Value | None = None, networks: bool = False,
     limit: how long a case may take in this process (10000)
     output: writes a folder for each finding into this new folder
     case: runs this case alone: a folder of -o, or of ONNX's own tests
-    model: of TARGET exec:COMMAND: the ONNX model to run
-    python: of TARGET ort:MODEL.onnx and its like: the Python that has the
+    model: for TARGET exec:COMMAND: the ONNX model to run
+    python: for TARGET ort:MODEL.onnx and its like: the Python that has the
         runtime ($NODEWISE_PYTHON, or python3)
-    ort_provider: of ort: the execution provider (CPU)
-    ort_level: of ort: its graph optimisations: disabled, basic, extended
+    ort_provider: for ort: the execution provider (CPU)
+    ort_level: for ort: its graph optimisations: disabled, basic, extended
         or all (all)
-    runtime_option: of openvino: and its like: an option of the runtime;
+    runtime_option: for openvino: and its like: an option of the runtime;
         may be given again (docs/adapters.md lists them)
-    foreign_limit: of ort: and exec: how many seconds one run of the
+    foreign_limit: for ort: and exec: how many seconds one run of the
         program may take (600)
     """
-    return _call("autotest", (), (
-        ("--op", op), ("--networks", networks), ("--mutate", mutate),
-        ("--pass", pass_), ("--attribute", attribute),
-        ("--candidate", candidate), ("--with", with_), ("--runs", runs),
-        ("--time", time), ("--seed", seed), ("--sets", sets),
-        ("--shard", shard), ("--limit", limit), ("--output", output),
-        ("--case", case), ("--model", model), ("--python", python),
-        ("--ort-provider", ort_provider), ("--ort-level", ort_level),
-        ("--runtime-option", runtime_option),
-        ("--foreign-limit", foreign_limit),
-    ))
+    return _call("autotest", (), locals())
 
 
 diagnose = locate
