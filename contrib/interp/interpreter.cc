@@ -247,19 +247,6 @@ const Evaluator& ReferenceEvaluator() {
   return evaluator;
 }
 
-// A type without bits has no width, and nothing can be divided by that.
-absl::Status MakeReadable(NDArray* tensor) {
-  if (!tensor->defined()) return absl::OkStatus();
-  const auto address = reinterpret_cast<uintptr_t>(tensor->data());
-  const size_t width = std::max<size_t>(1, ElementBytes(tensor->dtype()));
-  if (DeviceTypeOf(tensor->device()) == kDLCPU && IsCompact(**tensor) &&
-      address % width == 0) {
-    return absl::OkStatus();
-  }
-  NODEWISE_ASSIGN_OR_RETURN(*tensor, tensor->CopyToHost());
-  return absl::OkStatus();
-}
-
 const Target& ReferenceTarget() {
   static constexpr Target kReference = {{"reference", "cpu"}, &AskReference};
   return kReference;

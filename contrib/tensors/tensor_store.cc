@@ -158,13 +158,10 @@ absl::Status TensorSpool::Take(const TensorItem& item) {
   if (item.tensor == nullptr || item.key.role == TensorRole::kInput) {
     return absl::OkStatus();
   }
-  const bool is_at_hand =
-      item.tensor->device.device_type == kDLCPU && IsCompact(*item.tensor);
-  NDArray tensor = NDArray::Borrow(*item.tensor, nullptr);
   const bool is_shared = item.is_network_input && item.lasting.defined();
-  if (is_shared || !is_at_hand) {
-    NODEWISE_ASSIGN_OR_RETURN(tensor, item.Keep());
-  }
+  NDArray tensor =
+      is_shared ? item.lasting : NDArray::Borrow(*item.tensor, nullptr);
+  NODEWISE_RETURN_IF_ERROR(MakeReadable(&tensor));
   if (!places_.emplace(item.key, kept_.size()).second) {
     return DataLoss("{}: came twice, expected each tensor once",
                     item.key.Name());

@@ -481,6 +481,19 @@ bool IsCompact(const DLTensor& tensor) {
   return true;
 }
 
+// A type without bits has no width, and nothing can be divided by that.
+absl::Status MakeReadable(NDArray* tensor) {
+  if (!tensor->defined()) return absl::OkStatus();
+  const auto address = reinterpret_cast<uintptr_t>(tensor->data());
+  const size_t width = std::max<size_t>(1, ElementBytes(tensor->dtype()));
+  if (DeviceTypeOf(tensor->device()) == kDLCPU && IsCompact(**tensor) &&
+      address % width == 0) {
+    return absl::OkStatus();
+  }
+  NODEWISE_ASSIGN_OR_RETURN(*tensor, tensor->CopyToHost());
+  return absl::OkStatus();
+}
+
 // Blocks are copied at once, on any device. Strides are followed in host memory
 // alone: elsewhere each element would be a copy of its own.
 absl::Status CopyTensor(const DLTensor& from, const DLTensor& to) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,28 @@ TEST_F(TensorSpoolTest, TensorsAreAsTheyCameAndWhereOperatorsCanReadThem) {
     EXPECT_EQ(ValuesOf(*tensor), values);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor->data()) % 64, 0U);
   }
+}
+
+// Dumps are mapped, and a tensor may lie at any address there.
+TEST_F(TensorSpoolTest, AnInputAtAnOddAddressIsLoadedWhereOperatorsCanReadIt) {
+  std::vector<uint8_t> file(1 + sizeof(float));
+  const float value = 5;
+  std::memcpy(file.data() + 1, &value, sizeof value);
+  const int64_t size = 1;
+  DLTensor odd = *Floats({0}).tensor();
+  odd.data = file.data() + 1;
+  odd.shape = const_cast<int64_t*>(&size);
+  odd.strides = nullptr;
+  const TensorKey key{"x", 0};
+  TensorItem item{key};
+  item.tensor = &odd;
+  item.lasting = NDArray::Borrow(odd, nullptr);
+  item.is_network_input = true;
+  ASSERT_THAT(spool_->Take(item), IsOk());
+  const auto loaded = Load("x");
+  ASSERT_THAT(loaded, IsOk());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(loaded->data()) % alignof(float), 0U);
+  EXPECT_THAT(ValuesOf(*loaded), ElementsAre(5));
 }
 
 TEST_F(TensorSpoolTest, WhatWasLoadedStaysWhenMoreComes) {

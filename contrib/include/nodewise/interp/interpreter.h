@@ -44,10 +44,6 @@ class Evaluator {
 // each operator's own row. It lives as long as the program.
 const Evaluator& ReferenceEvaluator();
 
-// Copies a tensor that operators could not read as it lies: they read compact,
-// aligned tensors in host memory; those of mapped files may lie anywhere.
-absl::Status MakeReadable(NDArray* tensor);
-
 // The reference evaluator as a target of networks, called
 // "reference". It lives as long as the program.
 const Target& ReferenceTarget();

@@ -122,6 +122,10 @@ absl::StatusOr<size_t> TensorBytes(const DLTensor& tensor);
 // strides of dimensions of size 1 do not matter.
 bool IsCompact(const DLTensor& tensor);
 
+// Copies a tensor that operators could not read as it lies: they read compact,
+// aligned tensors in host memory; those of mapped files may lie anywhere.
+absl::Status MakeReadable(NDArray* tensor);
+
 // Copies element by element between tensors of one shape and type. Host tensors
 // may have any strides, those on other devices must be compact. Fails with
 // kInvalidArgument, naming what differs.
