@@ -21,8 +21,8 @@ namespace {
 // suggested: the index has no order. This takes long in a large network, which
 // is why HasValue() exists.
 template <typename Names>
-absl::Status NotFound(const char* what, std::string_view name,
-                      const Names& names) {
+absl::Status HasNone(const char* what, std::string_view name,
+                     const Names& names) {
   std::vector<std::string> candidates;
   candidates.reserve(names.size());
   for (const auto& [candidate, id] : names) candidates.push_back(candidate);
@@ -37,7 +37,7 @@ absl::StatusOr<Id> FindByName(
     const std::unordered_map<std::string, Id>& names) {
   const auto found = names.find(std::string(name));
   if (found != names.end()) return found->second;
-  return NotFound(what, name, names);
+  return HasNone(what, name, names);
 }
 
 template <typename Item, typename Id>
