@@ -8,6 +8,11 @@ verb_measure() {
       [[ ${2-} =~ ^[0-9]+$ ]] || fail "measure: --time needs a number"
       limit=(--time "$2")
       ;;
+    --constants)
+      [[ ${2-} == align ]] || fail "measure: --constants needs align"
+      measure_align_constants
+      return
+      ;;
     *) fail "measure: unknown argument '$1'" ;;
   esac
   mkdir -p build
@@ -61,6 +66,19 @@ measure_align() {
     status=$?
   NODEWISE_BUILD=build python3 tests/tvm/align_light_models.py || status=$?
   return "$status"
+}
+
+# Halves and doubles each number that align was tuned with.
+measure_align_constants() {
+  need_build
+  need_tvm
+  if [[ ! -e build/tvm_venv/is_complete ]]; then
+    fail "measure: --constants needs TVM, which could not be installed"
+  fi
+  {
+    when_and_where
+    python3 tests/tvm/measure_align_constants.py
+  } | tee build/measure_constants.txt
 }
 
 # Quantises real models one layer at a time, and compares the order.
