@@ -617,26 +617,13 @@ struct Gemm1 : GemmRules<ops::Gemm1> {
 };
 
 constexpr OperatorDef kMatmuls[] = {
-    Row<ops::MatMul, MatMul>({.name = "MatMul",
-                              .inputs = {"A", "B"},
-                              .outputs = {"Y"},
-                              .bound = kSum}),
+    Row<ops::MatMul, MatMul>("MatMul", 1, {"A", "B"}, {"Y"}, kSum),
     Row<ops::MatMulInteger, MatMulInteger>(
-        {.name = "MatMulInteger",
-         .since = 10,
-         .inputs = {"A", "B", Optional("a_zero_point"),
-                    Optional("b_zero_point")},
-         .outputs = {"Y"},
-         .bound = kExact}),
-    Row<ops::Gemm1, Gemm1>({.name = "Gemm",
-                            .inputs = {"A", "B", "C"},
-                            .outputs = {"Y"},
-                            .bound = kSum}),
-    Row<ops::Gemm, GemmRules<ops::Gemm>>({.name = "Gemm",
-                                          .since = 7,
-                                          .inputs = {"A", "B", Optional("C")},
-                                          .outputs = {"Y"},
-                                          .bound = kSum}),
+        "MatMulInteger", 10,
+        {"A", "B", Optional("a_zero_point"), Optional("b_zero_point")}, {"Y"}),
+    Row<ops::Gemm1, Gemm1>("Gemm", 1, {"A", "B", "C"}, {"Y"}, kSum),
+    Row<ops::Gemm, GemmRules<ops::Gemm>>("Gemm", 7, {"A", "B", Optional("C")},
+                                         {"Y"}, kSum),
 };
 
 }  // namespace

@@ -226,24 +226,12 @@ struct LocalResponseNorm : NormRules<ops::LRN, 4> {
 
 constexpr OperatorDef kNormOperators[] = {
     Row<ops::InstanceNormalization, InstanceNorm>(
-        {.name = "InstanceNormalization",
-         .inputs = {"input", "scale", "B"},
-         .outputs = {"output"},
-         .bound = kSum}),
+        "InstanceNormalization", 1, {"input", "scale", "B"}, {"output"}, kSum),
     Row<ops::GroupNormalization18, GroupNorm<ops::GroupNormalization18>>(
-        {.name = "GroupNormalization",
-         .since = 18,
-         .inputs = {"X", "scale", "bias"},
-         .outputs = {"Y"},
-         .bound = kSum}),
+        "GroupNormalization", 18, {"X", "scale", "bias"}, {"Y"}, kSum),
     Row<ops::GroupNormalization, GroupNorm<ops::GroupNormalization>>(
-        {.name = "GroupNormalization",
-         .since = 21,
-         .inputs = {"X", "scale", "bias"},
-         .outputs = {"Y"},
-         .bound = kSum}),
-    Row<ops::LRN, LocalResponseNorm>(
-        {.name = "LRN", .inputs = {"X"}, .outputs = {"Y"}, .bound = kSum}),
+        "GroupNormalization", 21, {"X", "scale", "bias"}, {"Y"}, kSum),
+    Row<ops::LRN, LocalResponseNorm>("LRN", 1, {"X"}, {"Y"}, kSum),
 };
 
 // A rank of 1 is one channel. Below opset 9 the statistics may be those of each
@@ -496,12 +484,10 @@ struct OldBatchNorm : NormRules<Class, 2> {
 template <typename Class>
 constexpr OperatorDef OldBatchNormRow(int since) {
   return Row<Class, OldBatchNorm<Class>>(
-      {.name = "BatchNormalization",
-       .since = since,
-       .inputs = {"X", "scale", "B", "mean", "var"},
-       .outputs = {"Y", Optional("mean"), Optional("var"),
-                   Optional("saved_mean"), Optional("saved_var")},
-       .bound = kSum});
+      "BatchNormalization", since, {"X", "scale", "B", "mean", "var"},
+      {"Y", Optional("mean"), Optional("var"), Optional("saved_mean"),
+       Optional("saved_var")},
+      kSum);
 }
 
 constexpr OperatorDef kBatchNormOperators[] = {
@@ -509,11 +495,9 @@ constexpr OperatorDef kBatchNormOperators[] = {
     OldBatchNormRow<ops::BatchNormalization7>(7),
     OldBatchNormRow<ops::BatchNormalization9>(9),
     Row<ops::BatchNormalization, BatchNormalization>(
-        {.name = "BatchNormalization",
-         .since = 14,
-         .inputs = {"X", "scale", "B", "input_mean", "input_var"},
-         .outputs = {"Y", Optional("running_mean"), Optional("running_var")},
-         .bound = kSum}),
+        "BatchNormalization", 14,
+        {"X", "scale", "B", "input_mean", "input_var"},
+        {"Y", Optional("running_mean"), Optional("running_var")}, kSum),
 };
 
 }  // namespace

@@ -163,10 +163,8 @@ constexpr OperatorDef kOpaqueRows[] = {
                               .outputs = {Variadic("outputs")},
                               .bound = kSum,
                               .may_skip_inputs = true}),
-    Row<ops::ImageDecoder, ImageDecoder>({.name = "ImageDecoder",
-                                          .since = 20,
-                                          .inputs = {"encoded_stream"},
-                                          .outputs = {"image"}}),
+    Row<ops::ImageDecoder, ImageDecoder>("ImageDecoder", 20, {"encoded_stream"},
+                                         {"image"}),
 };
 
 }  // namespace

@@ -456,13 +456,6 @@ struct CenterCropPad : ops::CenterCropPad {
   }
 };
 
-template <typename Class, typename Rules>
-constexpr OperatorDef PadRow(const char* name, int since, const Params& inputs,
-                             const Params& outputs) {
-  return Row<Class, Rules>(
-      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
-}
-
 constexpr OperatorDef kPadRows[] = {
     Row<ops::Pad, Pad>({.name = "Pad",
                         .since = 2,
@@ -470,14 +463,14 @@ constexpr OperatorDef kPadRows[] = {
                                    Optional("axes")},
                         .outputs = {"output"},
                         .moved = {{"pads", 1, 11}, {"value", 2, 11}}}),
-    PadRow<ops::Tile, Tile>("Tile", 6, {"input", "repeats"}, {"output"}),
-    PadRow<ops::DepthToSpace, DepthToSpace>("DepthToSpace", 1, {"input"},
-                                            {"output"}),
-    PadRow<ops::SpaceToDepth1, SpaceToDepth<ops::SpaceToDepth1>>(
+    Row<ops::Tile, Tile>("Tile", 6, {"input", "repeats"}, {"output"}),
+    Row<ops::DepthToSpace, DepthToSpace>("DepthToSpace", 1, {"input"},
+                                         {"output"}),
+    Row<ops::SpaceToDepth1, SpaceToDepth<ops::SpaceToDepth1>>(
         "SpaceToDepth", 1, {"input"}, {"output"}),
-    PadRow<ops::SpaceToDepth, SpaceToDepth<ops::SpaceToDepth>>(
+    Row<ops::SpaceToDepth, SpaceToDepth<ops::SpaceToDepth>>(
         "SpaceToDepth", 28, {"input"}, {"output"}),
-    PadRow<ops::CenterCropPad, CenterCropPad>(
+    Row<ops::CenterCropPad, CenterCropPad>(
         "CenterCropPad", 18, {"input_data", "shape"}, {"output_data"}),
 };
 

@@ -678,26 +678,16 @@ struct GlobalLpPool : GlobalPool<Class> {
 
 template <typename Class, typename Rules>
 constexpr OperatorDef PoolRow(const char* name, int since) {
-  return Row<Class, Rules>({.name = name,
-                            .since = since,
-                            .inputs = {"X"},
-                            .outputs = {"Y"},
-                            .bound = kSum});
+  return Row<Class, Rules>(name, since, {"X"}, {"Y"}, kSum);
 }
 
 constexpr OperatorDef kPools[] = {
-    Row<ops::MaxPool, MaxPool>({.name = "MaxPool",
-                                .inputs = {"X"},
-                                .outputs = {"Y", Optional("Indices")},
-                                .bound = kExact}),
+    Row<ops::MaxPool, MaxPool>("MaxPool", 1, {"X"}, {"Y", Optional("Indices")}),
     PoolRow<ops::AveragePool, AveragePool>("AveragePool", 1),
     PoolRow<ops::LpPool1, OldLpPool>("LpPool", 1),
     PoolRow<ops::LpPool, LpPool>("LpPool", 2),
     PoolRow<ops::GlobalAveragePool, GlobalAveragePool>("GlobalAveragePool", 1),
-    Row<ops::GlobalMaxPool, GlobalMaxPool>({.name = "GlobalMaxPool",
-                                            .inputs = {"X"},
-                                            .outputs = {"Y"},
-                                            .bound = kExact}),
+    Row<ops::GlobalMaxPool, GlobalMaxPool>("GlobalMaxPool", 1, {"X"}, {"Y"}),
     PoolRow<ops::GlobalLpPool1, GlobalLpPool<ops::GlobalLpPool1>>(
         "GlobalLpPool", 1),
     PoolRow<ops::GlobalLpPool, GlobalLpPool<ops::GlobalLpPool>>("GlobalLpPool",

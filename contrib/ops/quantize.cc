@@ -331,23 +331,14 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
 
 constexpr OperatorDef kQuantizeRows[] = {
     Row<ops::QuantizeLinear, QuantizeLinear>(
-        {.name = "QuantizeLinear",
-         .since = 10,
-         .inputs = {"x", "y_scale", Optional("y_zero_point")},
-         .outputs = {"y"},
-         .bound = kSum}),
+        "QuantizeLinear", 10, {"x", "y_scale", Optional("y_zero_point")}, {"y"},
+        kSum),
     Row<ops::DequantizeLinear, DequantizeLinear>(
-        {.name = "DequantizeLinear",
-         .since = 10,
-         .inputs = {"x", "x_scale", Optional("x_zero_point")},
-         .outputs = {"y"},
-         .bound = Ulps(1)}),
+        "DequantizeLinear", 10, {"x", "x_scale", Optional("x_zero_point")},
+        {"y"}, Ulps(1)),
     Row<ops::DynamicQuantizeLinear, DynamicQuantizeLinear>(
-        {.name = "DynamicQuantizeLinear",
-         .since = 11,
-         .inputs = {"x"},
-         .outputs = {"y", "y_scale", "y_zero_point"},
-         .bound = kSum}),
+        "DynamicQuantizeLinear", 11, {"x"}, {"y", "y_scale", "y_zero_point"},
+        kSum),
     Row<ops::FakeQuantize, FakeQuantize>(
         {.name = "FakeQuantize",
          .domain = "nodewise",
@@ -722,19 +713,15 @@ struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
 
 constexpr OperatorDef kQlinearRows[] = {
     Row<ops::QLinearConv, QLinearConv>(
-        {.name = "QLinearConv",
-         .since = 10,
-         .inputs = {"x", "x_scale", "x_zero_point", "w", "w_scale",
-                    "w_zero_point", "y_scale", "y_zero_point", Optional("B")},
-         .outputs = {"y"},
-         .bound = kSum}),
+        "QLinearConv", 10,
+        {"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point",
+         "y_scale", "y_zero_point", Optional("B")},
+        {"y"}, kSum),
     Row<ops::QLinearMatMul, QLinearMatMul>(
-        {.name = "QLinearMatMul",
-         .since = 10,
-         .inputs = {"a", "a_scale", "a_zero_point", "b", "b_scale",
-                    "b_zero_point", "y_scale", "y_zero_point"},
-         .outputs = {"y"},
-         .bound = kSum}),
+        "QLinearMatMul", 10,
+        {"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
+         "y_scale", "y_zero_point"},
+        {"y"}, kSum),
 };
 
 }  // namespace

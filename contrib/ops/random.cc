@@ -335,16 +335,12 @@ struct Multinomial : ops::Multinomial {
 
 template <typename Class, typename Distribution>
 constexpr OperatorDef OfShapeRow(const char* name) {
-  return Row<Class, DrawnOfShape<Class, Distribution>>(
-      {.name = name, .outputs = {"output"}, .bound = kSum});
+  return Row<Class, DrawnOfShape<Class, Distribution>>(name, 1, {}, {"output"},
+                                                       kSum);
 }
 template <typename Class, typename Rules>
 constexpr OperatorDef OfInputRow(const char* name, int since) {
-  return Row<Class, Rules>({.name = name,
-                            .since = since,
-                            .inputs = {"input"},
-                            .outputs = {"output"},
-                            .bound = kSum});
+  return Row<Class, Rules>(name, since, {"input"}, {"output"}, kSum);
 }
 
 constexpr OperatorDef kRandomRows[] = {

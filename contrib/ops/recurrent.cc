@@ -470,23 +470,18 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
 template <typename Class>
 constexpr OperatorDef LstmRow(int since) {
   return Row<Class, Lstm<Class>>(
-      {.name = "LSTM",
-       .since = since,
-       .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
-                  Optional("initial_h"), Optional("initial_c"), Optional("P")},
-       .outputs = {Optional("Y"), Optional("Y_h"), Optional("Y_c")},
-       .bound = kSum});
+      "LSTM", since,
+      {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
+       Optional("initial_h"), Optional("initial_c"), Optional("P")},
+      {Optional("Y"), Optional("Y_h"), Optional("Y_c")}, kSum);
 }
 // GRU and RNN have no cell state, and no peepholes.
 template <typename Class, typename Rules>
 constexpr OperatorDef OtherRow(const char* name, int since) {
-  return Row<Class, Rules>(
-      {.name = name,
-       .since = since,
-       .inputs = {"X", "W", "R", Optional("B"), Optional("sequence_lens"),
-                  Optional("initial_h")},
-       .outputs = {Optional("Y"), Optional("Y_h")},
-       .bound = kSum});
+  return Row<Class, Rules>(name, since,
+                           {"X", "W", "R", Optional("B"),
+                            Optional("sequence_lens"), Optional("initial_h")},
+                           {Optional("Y"), Optional("Y_h")}, kSum);
 }
 
 constexpr OperatorDef kRecurrents[] = {

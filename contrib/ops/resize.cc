@@ -807,17 +807,12 @@ constexpr OperatorDef kResizeRows[] = {
                                                .outputs = {"Y"},
                                                .moved = {{"scales", 1, 9}},
                                                .bound = kSum}),
-    Row<ops::Resize10, Scaled<ops::Resize10>>({.name = "Resize",
-                                               .since = 10,
-                                               .inputs = {"X", "scales"},
-                                               .outputs = {"Y"},
-                                               .bound = kSum}),
-    Row<ops::Resize, Resize>({.name = "Resize",
-                              .since = 11,
-                              .inputs = {"X", Optional("roi"),
-                                         Optional("scales"), Optional("sizes")},
-                              .outputs = {"Y"},
-                              .bound = kSum}),
+    Row<ops::Resize10, Scaled<ops::Resize10>>("Resize", 10, {"X", "scales"},
+                                              {"Y"}, kSum),
+    Row<ops::Resize, Resize>(
+        "Resize", 11,
+        {"X", Optional("roi"), Optional("scales"), Optional("sizes")}, {"Y"},
+        kSum),
 };
 
 }  // namespace

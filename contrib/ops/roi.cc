@@ -437,24 +437,14 @@ struct RoiAlign : RoiAlignRules<ops::RoiAlign> {
 
 template <typename Class, typename Rules>
 constexpr OperatorDef RoiAlignRow(int since) {
-  return Row<Class, Rules>({.name = "RoiAlign",
-                            .since = since,
-                            .inputs = {"X", "rois", "batch_indices"},
-                            .outputs = {"Y"},
-                            .bound = kSum});
+  return Row<Class, Rules>("RoiAlign", since, {"X", "rois", "batch_indices"},
+                           {"Y"}, kSum);
 }
 
 constexpr OperatorDef kRois[] = {
     Row<ops::MaxUnpool, MaxUnpool>(
-        {.name = "MaxUnpool",
-         .since = 9,
-         .inputs = {"X", "I", Optional("output_shape")},
-         .outputs = {"output"},
-         .bound = kExact}),
-    Row<ops::MaxRoiPool, MaxRoiPool>({.name = "MaxRoiPool",
-                                      .inputs = {"X", "rois"},
-                                      .outputs = {"Y"},
-                                      .bound = kExact}),
+        "MaxUnpool", 9, {"X", "I", Optional("output_shape")}, {"output"}),
+    Row<ops::MaxRoiPool, MaxRoiPool>("MaxRoiPool", 1, {"X", "rois"}, {"Y"}),
     RoiAlignRow<ops::RoiAlign10, RoiAlignRules<ops::RoiAlign10>>(10),
     RoiAlignRow<ops::RoiAlign, RoiAlign>(16),
 };

@@ -563,26 +563,18 @@ struct Col2Im : ops::Col2Im {
 // The class tells the two versions apart.
 template <typename Class>
 constexpr OperatorDef GridSampleRow(int since) {
-  return Row<Class, GridSampling<Class>>({.name = "GridSample",
-                                          .since = since,
-                                          .inputs = {"X", "grid"},
-                                          .outputs = {"Y"},
-                                          .bound = kSum});
+  return Row<Class, GridSampling<Class>>("GridSample", since, {"X", "grid"},
+                                         {"Y"}, kSum);
 }
 
 constexpr OperatorDef kSamplingRows[] = {
     GridSampleRow<ops::GridSample16>(16),
     GridSampleRow<ops::GridSample>(20),
-    Row<ops::AffineGrid, AffineGrid>({.name = "AffineGrid",
-                                      .since = 20,
-                                      .inputs = {"theta", "size"},
-                                      .outputs = {"grid"},
-                                      .bound = kSum}),
-    Row<ops::Col2Im, Col2Im>({.name = "Col2Im",
-                              .since = 18,
-                              .inputs = {"input", "image_shape", "block_shape"},
-                              .outputs = {"output"},
-                              .bound = kSum}),
+    Row<ops::AffineGrid, AffineGrid>("AffineGrid", 20, {"theta", "size"},
+                                     {"grid"}, kSum),
+    Row<ops::Col2Im, Col2Im>("Col2Im", 18,
+                             {"input", "image_shape", "block_shape"},
+                             {"output"}, kSum),
 };
 
 }  // namespace

@@ -461,19 +461,11 @@ struct Unique : ops::Unique {
   }
 };
 
-template <typename Class, typename Rules>
-constexpr OperatorDef SelectionRow(const char* name, int since,
-                                   const Params& inputs,
-                                   const Params& outputs) {
-  return Row<Class, Rules>(
-      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
-}
-
 constexpr OperatorDef kSelectionRows[] = {
-    SelectionRow<ops::NonZero, NonZero>("NonZero", 9, {"X"}, {"Y"}),
-    SelectionRow<ops::Compress, Compress>("Compress", 9, {"input", "condition"},
-                                          {"output"}),
-    SelectionRow<ops::NonMaxSuppression, NonMaxSuppression>(
+    Row<ops::NonZero, NonZero>("NonZero", 9, {"X"}, {"Y"}),
+    Row<ops::Compress, Compress>("Compress", 9, {"input", "condition"},
+                                 {"output"}),
+    Row<ops::NonMaxSuppression, NonMaxSuppression>(
         "NonMaxSuppression", 10,
         {"boxes", "scores", Optional("max_output_boxes_per_class"),
          Optional("iou_threshold"), Optional("score_threshold")},
@@ -483,10 +475,9 @@ constexpr OperatorDef kSelectionRows[] = {
                           .inputs = {"X", "K"},
                           .outputs = {"Values", "Indices"},
                           .moved = {{"k", 1, 10, true}}}),
-    SelectionRow<ops::Unique, Unique>(
-        "Unique", 11, {"X"},
-        {"Y", Optional("indices"), Optional("inverse_indices"),
-         Optional("counts")}),
+    Row<ops::Unique, Unique>("Unique", 11, {"X"},
+                             {"Y", Optional("indices"),
+                              Optional("inverse_indices"), Optional("counts")}),
 };
 
 }  // namespace

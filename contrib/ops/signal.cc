@@ -415,23 +415,15 @@ struct Stft : ops::STFT {
 };
 
 constexpr OperatorDef kSignalRows[] = {
-    Row<ops::DFT17, Dft17>({.name = "DFT",
-                            .since = 17,
-                            .inputs = {"input", Optional("dft_length")},
-                            .outputs = {"output"},
-                            .bound = kSum}),
-    Row<ops::DFT, Dft>(
-        {.name = "DFT",
-         .since = 20,
-         .inputs = {"input", Optional("dft_length"), Optional("axis")},
-         .outputs = {"output"},
-         .bound = kSum}),
-    Row<ops::STFT, Stft>({.name = "STFT",
-                          .since = 17,
-                          .inputs = {"signal", "frame_step", Optional("window"),
-                                     Optional("frame_length")},
-                          .outputs = {"output"},
-                          .bound = kSum}),
+    Row<ops::DFT17, Dft17>("DFT", 17, {"input", Optional("dft_length")},
+                           {"output"}, kSum),
+    Row<ops::DFT, Dft>("DFT", 20,
+                       {"input", Optional("dft_length"), Optional("axis")},
+                       {"output"}, kSum),
+    Row<ops::STFT, Stft>(
+        "STFT", 17,
+        {"signal", "frame_step", Optional("window"), Optional("frame_length")},
+        {"output"}, kSum),
 };
 
 absl::Status CheckLength(const Inputs& in, size_t i, int64_t least) {
@@ -586,11 +578,7 @@ struct MelWeightMatrix : ops::MelWeightMatrix {
 
 template <typename Class>
 constexpr OperatorDef WindowRow(const char* name) {
-  return Row<Class, CosineWindow<Class>>({.name = name,
-                                          .since = 17,
-                                          .inputs = {"size"},
-                                          .outputs = {"output"},
-                                          .bound = kSum});
+  return Row<Class, CosineWindow<Class>>(name, 17, {"size"}, {"output"}, kSum);
 }
 
 constexpr OperatorDef kWindowFunctions[] = {
@@ -598,12 +586,10 @@ constexpr OperatorDef kWindowFunctions[] = {
     WindowRow<ops::HammingWindow>("HammingWindow"),
     WindowRow<ops::BlackmanWindow>("BlackmanWindow"),
     Row<ops::MelWeightMatrix, MelWeightMatrix>(
-        {.name = "MelWeightMatrix",
-         .since = 17,
-         .inputs = {"num_mel_bins", "dft_length", "sample_rate",
-                    "lower_edge_hertz", "upper_edge_hertz"},
-         .outputs = {"output"},
-         .bound = kSum}),
+        "MelWeightMatrix", 17,
+        {"num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz",
+         "upper_edge_hertz"},
+        {"output"}, kSum),
 };
 
 }  // namespace

@@ -392,11 +392,8 @@ struct Distribution : Class {
 
 template <typename Class, typename Kind, typename Rule>
 constexpr OperatorDef SoftmaxRow(const char* name, int since) {
-  return Row<Class, Distribution<Class, Kind, Rule>>({.name = name,
-                                                      .since = since,
-                                                      .inputs = {"input"},
-                                                      .outputs = {"output"},
-                                                      .bound = kSum});
+  return Row<Class, Distribution<Class, Kind, Rule>>(name, since, {"input"},
+                                                     {"output"}, kSum);
 }
 
 constexpr OperatorDef kSoftmaxOperators[] = {
@@ -635,17 +632,12 @@ struct SoftmaxCrossEntropyLoss : ops::SoftmaxCrossEntropyLoss {
 
 constexpr OperatorDef kLossOperators[] = {
     Row<ops::NegativeLogLikelihoodLoss, NegativeLogLikelihoodLoss>(
-        {.name = "NegativeLogLikelihoodLoss",
-         .since = 12,
-         .inputs = {"input", "target", Optional("weight")},
-         .outputs = {"loss"},
-         .bound = kSum}),
+        "NegativeLogLikelihoodLoss", 12,
+        {"input", "target", Optional("weight")}, {"loss"}, kSum),
     Row<ops::SoftmaxCrossEntropyLoss, SoftmaxCrossEntropyLoss>(
-        {.name = "SoftmaxCrossEntropyLoss",
-         .since = 12,
-         .inputs = {"scores", "labels", Optional("weights")},
-         .outputs = {"output", Optional("log_prob")},
-         .bound = kSum}),
+        "SoftmaxCrossEntropyLoss", 12,
+        {"scores", "labels", Optional("weights")},
+        {"output", Optional("log_prob")}, kSum),
 };
 
 }  // namespace

@@ -394,20 +394,12 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
 // and output. `bound` is kSum where Scale() gives the bounds.
 template <typename Class, typename Rules>
 constexpr OperatorDef XToY(const char* name, int since, ErrorBound bound) {
-  return Row<Class, Rules>({.name = name,
-                            .since = since,
-                            .inputs = {"X"},
-                            .outputs = {"Y"},
-                            .bound = bound});
+  return Row<Class, Rules>(name, since, {"X"}, {"Y"}, bound);
 }
 template <typename Class, typename Rules>
 constexpr OperatorDef InputToOutput(const char* name, int since,
                                     ErrorBound bound) {
-  return Row<Class, Rules>({.name = name,
-                            .since = since,
-                            .inputs = {"input"},
-                            .outputs = {"output"},
-                            .bound = bound});
+  return Row<Class, Rules>(name, since, {"input"}, {"output"}, bound);
 }
 constexpr OperatorDef kUnaryRows[] = {
     XToY<ops::Abs, Abs>("Abs", 1, kExact),
@@ -449,11 +441,7 @@ constexpr OperatorDef kUnaryRows[] = {
     XToY<ops::HardSwish, HardSwish>("HardSwish", 14, kSum),
     XToY<ops::Gelu, Gelu>("Gelu", 20, kSum),
     XToY<ops::Swish, Swish>("Swish", 24, kSum),
-    Row<ops::SwiGLU, SwiGLU>({.name = "SwiGLU",
-                              .since = 28,
-                              .inputs = {"A", "B"},
-                              .outputs = {"Y"},
-                              .bound = kSum}),
+    Row<ops::SwiGLU, SwiGLU>("SwiGLU", 28, {"A", "B"}, {"Y"}, kSum),
     XToY<ops::Softplus, Coarse<ops::Softplus, &SoftplusOf>>("Softplus", 1,
                                                             kSum),
     XToY<ops::Mish, Mish>("Mish", 18, kSum),

@@ -18,6 +18,8 @@ MAKER = re.compile(r"^constexpr OperatorDef (\w+)\((.*?)\) \{\n(.*?)^\}",
                    re.M | re.S)
 # Row<ops::Relu, Relu>(ARGUMENTS), or such a function in place of Row.
 ENTRY = re.compile(r"(\w+)<ops::(\w+)\b[^()]*>\((.*)\)", re.S)
+# Row<ops::Relu, Relu>("Relu", 1, ...): the name and the opset come first.
+IN_ORDER = re.compile(r"\bRow<[^()]*>\((?!\{)(.*)\)", re.S)
 
 Row = collections.namedtuple("Row", "operator since public_class")
 
@@ -44,13 +46,15 @@ def row_of(entry, makers):
     given = dict(zip((part.split()[-1] for part in split(parameters)),
                      split(arguments)))
 
-    def value(key):
-        set_to = re.search(rf"\.{key} = ([^,}}]+)", f"{arguments}\n{body}")
-        return given.get(set_to[1], set_to[1]) if set_to else None
-
-    if value("name") is None:
+    in_order = IN_ORDER.match(entry) or IN_ORDER.search(body)
+    set_to = dict(zip(("name", "since"), split(in_order[1]))) if in_order else {}
+    set_to.update(re.findall(r"\.(name|since) = ([^,}]+)",
+                             f"{body}\n{arguments}"))
+    name, since = (given.get(set_to.get(key), set_to.get(key))
+                   for key in ("name", "since"))
+    if name is None:
         raise ValueError(f"names no operator: {entry}")
-    return Row(value("name").strip('"'), int(value("since") or 1), public_class)
+    return Row(name.strip('"'), int(since or 1), public_class)
 
 
 def rows_of(source):
@@ -121,10 +125,16 @@ constexpr OperatorDef OldRow(const char* name, int since) {
                                  .since = since,
                                  .inputs = {"A", "B"}});
 }
+template <typename Class>
+constexpr OperatorDef PairRow(int since, const char* name) {
+  return Row<Class, Pair<Class>>(name, since, {"A", "B"}, {"C"});
+}
 constexpr OperatorDef kRows[] = {
     OldRow<ops::Add1>("Add", 1),
     RowOf<ops::Add, Adding>({.name = "Add", .since = 7, .inputs = {"A"}}),
     Row<ops::Not, Not>({.name = "Not"}),
+    Row<ops::Mul, Pair<ops::Mul>>("Mul", 7, {"A", "B"}, {"C"}),
+    PairRow<ops::Sub>(8, "Sub"),
 };
 '''
 
@@ -133,7 +143,8 @@ class RowsOfTest(unittest.TestCase):
     def test_rows_are_read_with_what_a_function_adds(self):
         rows = rows_of(TABLE_OF_ADD)
         self.assertEqual(rows, [Row("Add", 1, "Add1"), Row("Add", 7, "Add"),
-                                Row("Not", 1, "Not")])
+                                Row("Not", 1, "Not"), Row("Mul", 7, "Mul"),
+                                Row("Sub", 8, "Sub")])
         self.assertEqual(wrong_classes(rows), [])
 
     def test_a_row_without_a_public_class_is_an_error(self):
