@@ -153,7 +153,6 @@ absl::StatusOr<NDArray> MoveAll(const NDArray& tensor,
     ParallelFor(CountOf(tensor), 2, [&](int64_t begin, int64_t end) {
       MoveSpan(from + begin, end - begin, sizes, to + begin);
     });
-    return absl::OkStatus();
   }));
   return moved;
 }
@@ -175,7 +174,6 @@ absl::StatusOr<NDArray> MoveFurther(const NDArray& middle, const NDArray& moved,
       MoveSpanFurther(from + begin, via + begin, end - begin, least, more,
                       to + begin);
     });
-    return absl::OkStatus();
   }));
   return further;
 }
@@ -222,7 +220,6 @@ std::vector<int64_t> ElementsBeyond(const Reach& reach, const NDArray& actual) {
           return beyond.AreNear(begin, end, y);
         },
         [&](int64_t i) { return beyond.IsBeyond(i, y[i]); });
-    return absl::OkStatus();
   });
   return found;
 }
@@ -246,7 +243,6 @@ std::vector<int64_t> ElementsBeyond(const NDArray& middle,
       return beyond == 0;
     };
     found = IndicesWhere(CountOf(actual), are_near, is_beyond);
-    return absl::OkStatus();
   });
   return found;
 }

@@ -237,7 +237,6 @@ void StoreDoubles(const double* from, int64_t begin, int64_t end,
     T* const to = tensor.As<T>();
     for (int64_t i = begin; i < end; ++i)
       to[i] = FromDouble<T>(from[i - begin]);
-    return absl::OkStatus();
   });
 }
 

@@ -229,7 +229,6 @@ struct MatMul : ops::MatMul {
               line[j] = static_cast<T>(sums[j]);
             }
           });
-      return absl::OkStatus();
     });
   }
   double LeastBound(const EvalArgs& args) const {
@@ -260,7 +259,6 @@ struct MatMul : ops::MatMul {
               line[j] = FromDouble<T>(sums[j]);
             }
           });
-      return absl::OkStatus();
     }));
     Bounds* const bounds = args.bounds(0);
     if (bounds == nullptr) return absl::OkStatus();
@@ -465,7 +463,6 @@ struct GemmRules : Class {
                   sum(sums[j], bias.data == nullptr ? T{} : bias.at(row, j));
             }
           });
-      return absl::OkStatus();
     });
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
@@ -494,7 +491,6 @@ struct GemmRules : Class {
         absolute = std::fabs(alpha) * absolute + std::fabs(b);
         squares = double{alpha} * alpha * squares + b * b;
       }
-      return absl::OkStatus();
     }));
     BoundSumsAt(output, elements, TermsOf(operands), bounds, LargerByAlpha());
     OpenUnscaled(args, operands, bounds);
@@ -573,7 +569,6 @@ struct GemmRules : Class {
                                       bias.of(beta, row, column + j));
             }
           });
-      return absl::OkStatus();
     }));
     if (args.bounds(0) != nullptr) {
       FillBounds(args, operands, out, args.bounds(0));
@@ -593,7 +588,6 @@ struct GemmRules : Class {
             return of_term(alpha) * sum + of_term(bias.of(beta, row, column));
           },
           bounds);
-      return absl::OkStatus();
     });
     BoundSums(out, TermsOf(operands), bounds, LargerByAlpha());
     OpenUnscaled(args, operands, bounds);

@@ -136,7 +136,6 @@ std::vector<char> PadValue(const EvalArgs& args, size_t i) {
   (void)WithType(dtype, [&](auto zero) {
     const auto element = FromDouble<decltype(zero)>(number);
     std::memcpy(value.data(), &element, sizeof(element));
-    return absl::OkStatus();
   });
   return value;
 }
@@ -170,7 +169,6 @@ absl::Status PadInto(PadMode mode, absl::Span<const int64_t> before,
                   PadRows<T>(maps, shape, x.As<T>(), element, y.As<T>(), begin,
                              end);
                 });
-    return absl::OkStatus();
   });
 }
 

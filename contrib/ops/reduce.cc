@@ -590,7 +590,6 @@ struct Reduce : Class {
       if (IsBool(y.dtype()) && plan.terms == 0) {
         std::fill_n(y.As<uint8_t>(), plan.count, kOfNoBools);
       }
-      return absl::OkStatus();
     });
   }
   // float32 without bounds, the usual case, is read and written in place.

@@ -354,7 +354,6 @@ absl::Status MoveNearest(const std::vector<Taps>& taps, const NDArray& x,
       shape[side] = out;
     }
     std::copy(values.begin(), values.end(), y.As<T>());
-    return absl::OkStatus();
   });
 }
 

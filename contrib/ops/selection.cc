@@ -62,7 +62,6 @@ struct NonZero : ops::NonZero {
           if (block[i] != 0) found.push_back(at + i);
         }
       }
-      return absl::OkStatus();
     }));
     const auto rank = static_cast<int64_t>(x.shape().size());
     const auto count = static_cast<int64_t>(found.size());
@@ -319,7 +318,6 @@ struct TopK : ops::TopK {
               }
             }
           });
-      return absl::OkStatus();
     });
   }
 
@@ -441,8 +439,7 @@ struct Unique : ops::Unique {
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const auto split, SplitAlong(args.in(0), axis));
     // SortKeys() has none for types that are not calculated with.
-    NODEWISE_RETURN_IF_ERROR(
-        WithWide(args.dtype(0), [](auto) { return absl::OkStatus(); }));
+    NODEWISE_RETURN_IF_ERROR(WithWide(args.dtype(0), [](auto) {}));
     const Groups groups = FindGroups(args.in(0), split, sorted);
     NODEWISE_RETURN_IF_ERROR(PickSlices(args, axis, split, groups.first));
     // In the order of the outputs.

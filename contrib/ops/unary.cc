@@ -362,7 +362,6 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
       using T = decltype(zero);
       const T* const x = args.in(0).As<T>();
       for (int64_t i = 0; i < CountOf(y); ++i) y.As<T>()[i] = Of(x[i]);
-      return absl::OkStatus();
     });
   }
   double Of(double x) const {

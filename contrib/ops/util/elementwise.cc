@@ -59,7 +59,6 @@ void LoadWide(const NDArray& tensor, int64_t begin, int64_t end, int64_t* to) {
     for (int64_t i = 0; i < end - begin; ++i) {
       to[i] = static_cast<int64_t>(from[i]);
     }
-    return absl::OkStatus();
   });
 }
 void LoadWide(const NDArray& tensor, int64_t begin, int64_t end, uint64_t* to) {
@@ -85,7 +84,6 @@ void StoreWide(const uint64_t* from, int64_t begin, int64_t end,
     using T = decltype(zero);
     T* const to = tensor.As<T>() + begin;
     for (int64_t i = 0; i < end - begin; ++i) to[i] = static_cast<T>(from[i]);
-    return absl::OkStatus();
   });
 }
 void StoreWide(const int64_t* from, int64_t begin, int64_t end,
@@ -109,7 +107,6 @@ std::vector<uint64_t> SortKeys(const NDArray& tensor) {
         }
       }
     });
-    return absl::OkStatus();
   });
   return keys;
 }

@@ -35,10 +35,10 @@ inline constexpr int64_t kWideBlock = 512;
 // floats and Bools, int64_t and uint64_t for integers; refuses other types.
 template <typename F>
 absl::Status WithWide(DLDataType dtype, F&& f) {
-  if (IsFloat(dtype) || IsBool(dtype)) return f(double{});
+  if (IsFloat(dtype) || IsBool(dtype)) return CallWith(f, double{});
   if (!IsInteger(dtype)) return RefuseType(dtype, "an integer of 8 to 64 bits");
-  if (IsUnsigned(dtype)) return f(uint64_t{});
-  return f(int64_t{});
+  if (IsUnsigned(dtype)) return CallWith(f, uint64_t{});
+  return CallWith(f, int64_t{});
 }
 
 template <typename W>

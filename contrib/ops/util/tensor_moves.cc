@@ -237,7 +237,6 @@ void FillWith(const NDArray& to, const void* value) {
     std::memcpy(&element, value, sizeof(element));
     T* const data = to.As<T>();
     std::fill(data, data + CountOf(to), element);
-    return absl::OkStatus();
   });
 }
 

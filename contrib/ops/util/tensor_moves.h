@@ -72,7 +72,6 @@ absl::Status MoveElements(const NDArray& from, const NDArray& to, F f) {
   return WithSize(to.dtype(), [&](auto zero) {
     using T = decltype(zero);
     f(const_cast<const T*>(from.As<T>()), to.As<T>());
-    return absl::OkStatus();
   });
 }
 // Copies a compact tensor into a new one of the same bytes.

@@ -124,6 +124,17 @@ double LargestOf(DLDataType dtype);
 
 absl::Status RefuseType(DLDataType dtype, const char* expected);
 
+// Returns f(zero), or OK for an `f` that returns nothing.
+template <typename F, typename T>
+absl::Status CallWith(F& f, T zero) {
+  if constexpr (std::is_void_v<decltype(f(zero))>) {
+    f(zero);
+    return absl::OkStatus();
+  } else {
+    return f(zero);
+  }
+}
+
 // Calls f(Stored()) with the one of the list that `dtype` is.
 template <typename F>
 absl::Status WithOneOf(ElementList<>, DLDataType dtype, const char* expected,
@@ -133,12 +144,12 @@ absl::Status WithOneOf(ElementList<>, DLDataType dtype, const char* expected,
 template <typename E, typename... Rest, typename F>
 absl::Status WithOneOf(ElementList<E, Rest...>, DLDataType dtype,
                        const char* expected, F& f) {
-  if (dtype == E::kDType) return f(typename E::Stored{});
+  if (dtype == E::kDType) return CallWith(f, typename E::Stored{});
   return WithOneOf(ElementList<Rest...>(), dtype, expected, f);
 }
 
 // Calls `f` with a value of the element type: WithType(t, [&](auto zero) {
-// using T = decltype(zero); ... }), which returns a status.
+// using T = decltype(zero); ... }), which returns a status or nothing.
 template <typename F>
 absl::Status WithFloat(DLDataType dtype, F&& f) {
   return WithOneOf(FloatElements(), dtype,
@@ -155,7 +166,7 @@ absl::Status WithNumber(DLDataType dtype, F&& f) {
 }
 template <typename F>
 absl::Status WithType(DLDataType dtype, F&& f) {
-  if (IsBool(dtype)) return f(Bool{});
+  if (IsBool(dtype)) return CallWith(f, Bool{});
   return WithNumber(dtype, f);
 }
 // For operators that only move elements: calls `f` with a type of the same
@@ -164,13 +175,13 @@ template <typename F>
 absl::Status WithSize(DLDataType dtype, F&& f) {
   switch (ElementBytes(dtype)) {
     case 1:
-      return f(uint8_t{});
+      return CallWith(f, uint8_t{});
     case 2:
-      return f(uint16_t{});
+      return CallWith(f, uint16_t{});
     case 4:
-      return f(uint32_t{});
+      return CallWith(f, uint32_t{});
     case 8:
-      return f(uint64_t{});
+      return CallWith(f, uint64_t{});
     default:
       return RefuseType(dtype, "elements of 1, 2, 4 or 8 bytes");
   }
