@@ -14,10 +14,6 @@
 namespace nodewise {
 namespace {
 
-absl::Status WrongType(const Inputs& in, size_t i, const char* expected) {
-  return At(fmt::format("input {}", i), RefuseType(in.type(i).dtype, expected));
-}
-
 bool HasType(const Inputs& in, size_t i) {
   return in.has(i) && in.type(i).has_dtype();
 }
@@ -26,10 +22,9 @@ bool HasRank(const Inputs& in, size_t i) {
   return in.has(i) && in.type(i).has_rank();
 }
 
-absl::Status Require(const Inputs& in, size_t i, bool (*is_right)(DLDataType),
-                     const char* expected) {
-  if (!HasType(in, i) || is_right(in.type(i).dtype)) return absl::OkStatus();
-  return WrongType(in, i, expected);
+absl::Status WrongType(const Inputs& in, size_t i, std::string_view expected) {
+  return InvalidArgument("input {}: is of type {}, expected {}", i,
+                         ToString(in.type(i).dtype), expected);
 }
 
 bool IsNumber(DLDataType dtype) { return IsFloat(dtype) || IsInteger(dtype); }
@@ -52,15 +47,15 @@ Dim Combined(const Dim& a, const Dim& b, int64_t neutral, Overflows overflows) {
 absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
                        size_t expected, int64_t least) {
   if (list.size() != expected) {
-    return AttributeError(name, fmt::format("has {} numbers, expected {}",
-                                            list.size(), expected));
+    return InvalidArgument("attribute {}: has {} numbers, expected {}", name,
+                           list.size(), expected);
   }
   // Calculations with larger ones overflow.
   constexpr int64_t kMost = int64_t{1} << 31;
   for (const int64_t number : list) {
     if (number >= least && number <= kMost) continue;
-    return AttributeError(
-        name, fmt::format("has {}, expected {} to 2^31", number, least));
+    return InvalidArgument("attribute {}: has {}, expected {} to 2^31", name,
+                           number, least);
   }
   return absl::OkStatus();
 }
@@ -75,25 +70,30 @@ absl::Status AttributeError(const char* attribute, const std::string& message) {
   return InvalidArgument("attribute {}: {}", attribute, message);
 }
 
+absl::Status RequireType(const Inputs& in, size_t i,
+                         bool (*is_right)(DLDataType), const char* expected) {
+  if (!HasType(in, i) || is_right(in.type(i).dtype)) return absl::OkStatus();
+  return WrongType(in, i, expected);
+}
 absl::Status RequireFloat(const Inputs& in, size_t i) {
-  return Require(in, i, &IsFloat, "a float of 16 to 64 bits or bfloat16");
+  return RequireType(in, i, &IsFloat, "a float of 16 to 64 bits or bfloat16");
 }
 absl::Status RequireInteger(const Inputs& in, size_t i) {
-  return Require(in, i, &IsInteger, "an integer of 8 to 64 bits");
+  return RequireType(in, i, &IsInteger, "an integer of 8 to 64 bits");
 }
 absl::Status RequireNumber(const Inputs& in, size_t i) {
-  return Require(in, i, &IsNumber, "a number");
+  return RequireType(in, i, &IsNumber, "a number");
 }
 absl::Status RequireBool(const Inputs& in, size_t i) {
-  return Require(in, i, &IsBool, "bool");
+  return RequireType(in, i, &IsBool, "bool");
 }
 absl::Status RequireIndex(const Inputs& in, size_t i) {
-  return Require(in, i, &IsIndex, "int32 or int64");
+  return RequireType(in, i, &IsIndex, "int32 or int64");
 }
 
 absl::Status RequireType(const Inputs& in, size_t i, DLDataType dtype) {
   if (!HasType(in, i) || in.type(i).dtype == dtype) return absl::OkStatus();
-  return WrongType(in, i, ToString(dtype).c_str());
+  return WrongType(in, i, ToString(dtype));
 }
 
 // The message names the first input whose type is known, which need not be the
@@ -104,10 +104,9 @@ absl::Status RequireSameType(const Inputs& in, size_t first) {
     if (!HasType(in, i)) continue;
     if (!known.has_value()) known = i;
     if (in.type(i).dtype == in.type(*known).dtype) continue;
-    return InputError(i,
-                      fmt::format("is of type {}, expected {} as input {} is",
-                                  ToString(in.type(i).dtype),
-                                  ToString(in.type(*known).dtype), *known));
+    return InvalidArgument(
+        "input {}: is of type {}, expected {} as input {} is", i,
+        ToString(in.type(i).dtype), ToString(in.type(*known).dtype), *known);
   }
   return absl::OkStatus();
 }
@@ -121,7 +120,8 @@ absl::Status RequireRank(const Inputs& in, size_t i, int least, int most) {
                                : most > 1000
                                    ? fmt::format("at least {}", least)
                                    : fmt::format("{} to {}", least, most);
-  return InputError(i, fmt::format("has rank {}, expected {}", rank, expected));
+  return InvalidArgument("input {}: has rank {}, expected {}", i, rank,
+                         expected);
 }
 absl::Status RequireRank(const Inputs& in, size_t i, int rank) {
   return RequireRank(in, i, rank, rank);
@@ -138,8 +138,8 @@ absl::Status RequireShape(const Inputs& in, size_t i, const Shape& expected) {
         found[s].size() == expected[s].size()) {
       continue;
     }
-    return InputError(i, fmt::format("is of shape {}, expected {}",
-                                     ToString(found), ToString(expected)));
+    return InvalidArgument("input {}: is of shape {}, expected {}", i,
+                           ToString(found), ToString(expected));
   }
   return absl::OkStatus();
 }

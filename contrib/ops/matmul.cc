@@ -271,11 +271,10 @@ struct MatMul : ops::MatMul {
 };
 
 absl::Status RequireByte(const Inputs& in, size_t i) {
-  if (!in.has(i) || !in.type(i).has_dtype()) return absl::OkStatus();
-  const DLDataType dtype = in.type(i).dtype;
-  if (dtype == kInt8 || dtype == kUint8) return absl::OkStatus();
-  return WrongInput(i, "is of type {}, expected int8 or uint8",
-                    ToString(dtype));
+  const auto is_byte = [](DLDataType dtype) {
+    return dtype == kInt8 || dtype == kUint8;
+  };
+  return RequireType(in, i, is_byte, "int8 or uint8");
 }
 
 // The zero points of input `i` as doubles: none, one for all, or one for each

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/tensor_moves.h"
 #include "fmt/format.h"
 #include "nodewise/support/status.h"
@@ -46,16 +47,15 @@ struct Opaque : ops::Opaque {
     }
     // Both lists describe the same domains, one after the other.
     if (body_domains.size() != body_versions.size()) {
-      return AttributeError(
+      return WrongAttribute(
           "body_versions",
-          fmt::format("has {} numbers, expected {}, as many as body_domains",
-                      body_versions.size(), body_domains.size()));
+          "has {} numbers, expected {}, as many as body_domains",
+          body_versions.size(), body_domains.size());
     }
     if (captures.size() > in.size()) {
-      return AttributeError(
-          "captures",
-          fmt::format("has {} names, expected at most {}, one for each input",
-                      captures.size(), in.size()));
+      return WrongAttribute(
+          "captures", "has {} names, expected at most {}, one for each input",
+          captures.size(), in.size());
     }
     // Captures come last, and a body cannot do without them.
     for (size_t i = in.size() - captures.size(); i < in.size(); ++i) {
@@ -65,10 +65,10 @@ struct Opaque : ops::Opaque {
     int64_t last = -1;
     for (const int64_t input : constants) {
       if (input <= last || input >= static_cast<int64_t>(in.size())) {
-        return AttributeError("constants",
-                              fmt::format("names input {}, expected one of the "
-                                          "{} inputs, in ascending order",
-                                          input, in.size()));
+        return WrongAttribute("constants",
+                              "names input {}, expected one of the "
+                              "{} inputs, in ascending order",
+                              input, in.size());
       }
       last = input;
     }
@@ -78,10 +78,9 @@ struct Opaque : ops::Opaque {
   // All that is known is what the model states.
   absl::StatusOr<OutputInfos> Infer(const Inputs&, size_t count) const {
     if (types.size() > count) {
-      return AttributeError(
-          "types",
-          fmt::format("has {} types, expected at most {}, one for each output",
-                      types.size(), count));
+      return WrongAttribute(
+          "types", "has {} types, expected at most {}, one for each output",
+          types.size(), count);
     }
     // Outputs beyond the types that are stated stay unknown.
     OutputInfos infos(count);

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -205,8 +205,7 @@ struct Pad : ops::Pad {
     NODEWISE_ASSIGN_OR_RETURN(const auto all, AxesOrAll(axes, *rank));
     if (!pads.has_value()) return OfInputType(in, UnknownShape(*rank));
     if (pads->size() != 2 * all.size()) {
-      return InputError(
-          1, fmt::format("has {} pads for {} axes", pads->size(), all.size()));
+      return WrongInput(1, "has {} pads for {} axes", pads->size(), all.size());
     }
     Shape sides = *in.type(0).shape;
     // Plus() gives an unknown side for a sum that does not fit, which must not
@@ -219,14 +218,13 @@ struct Pad : ops::Pad {
           side.is_known() && before.is_known() && after.is_known();
       side = Plus(side, Plus(before, after));
       if (is_known && !side.is_known()) {
-        return InputError(
-            1,
-            fmt::format("has pads of {} and {} for side {}, which are too many",
-                        before.size(), after.size(), all[i]));
+        return WrongInput(
+            1, "has pads of {} and {} for side {}, which are too many",
+            before.size(), after.size(), all[i]);
       }
       if (side.is_known() && side.size() < 0) {
-        return InputError(1, fmt::format("leaves {} elements of side {}",
-                                         side.size(), all[i]));
+        return WrongInput(1, "leaves {} elements of side {}", side.size(),
+                          all[i]);
       }
     }
     return CheckedOutput(in.type(0).dtype, std::move(sides));
@@ -246,7 +244,7 @@ struct Pad : ops::Pad {
       // only keeps the calculations with them from overflowing.
       constexpr int64_t kMost = int64_t{1} << 60;
       if (pads[i] == INT64_MIN || std::abs(pads[i]) > kMost) {
-        return InputError(1, fmt::format("has a pad of {}", pads[i]));
+        return WrongInput(1, "has a pad of {}", pads[i]);
       }
       before[static_cast<size_t>(all[i])] = pads[i];
     }
@@ -267,22 +265,19 @@ struct Tile : ops::Tile {
     if (!repeats.has_value()) return OfInputType(in, UnknownShape(*rank));
     Shape sides = *in.type(0).shape;
     if (repeats->size() != sides.size()) {
-      return InputError(
-          1, fmt::format("has {} elements, expected {} as the data has sides",
-                         repeats->size(), sides.size()));
+      return WrongInput(1, "has {} elements, expected {} as the data has sides",
+                        repeats->size(), sides.size());
     }
     for (size_t i = 0; i < sides.size(); ++i) {
       const Dim& count = (*repeats)[i];
       if (count.is_known() && count.size() < 0) {
-        return InputError(
-            1, fmt::format("has {}, expected 0 or more", count.size()));
+        return WrongInput(1, "has {}, expected 0 or more", count.size());
       }
       const bool is_empty = count == Dim(0) || sides[i] == Dim(0);
       const bool is_known = count.is_known() && sides[i].is_known();
       sides[i] = is_empty ? Dim(0) : Times(sides[i], count);
       if (is_known && !sides[i].is_known()) {
-        return InputError(
-            1, fmt::format("has {}, which is too many", count.size()));
+        return WrongInput(1, "has {}, which is too many", count.size());
       }
     }
     return CheckedOutput(in.type(0).dtype, std::move(sides));
@@ -310,8 +305,7 @@ struct Tile : ops::Tile {
 absl::Status CheckBlock(const Inputs& in, int64_t blocksize) {
   constexpr int64_t kMost = int64_t{1} << 30;
   if (blocksize < 1 || blocksize > kMost) {
-    return AttributeError("blocksize",
-                          fmt::format("is {}, expected 1 to 2^30", blocksize));
+    return WrongAttribute("blocksize", "is {}, expected 1 to 2^30", blocksize);
   }
   return RequireRank(in, 0, 4);
 }
@@ -320,9 +314,8 @@ absl::Status CheckBlock(const Inputs& in, int64_t blocksize) {
 absl::StatusOr<Dim> DividedBy(const Dim& side, int64_t by, const char* what) {
   if (!side.is_known()) return by == 1 ? side : Dim();
   if (side.size() % by == 0) return side.size() / by;
-  return InputError(
-      0, fmt::format("has a {} of {}, which does not divide by {}", what,
-                     side.size(), by));
+  return WrongInput(0, "has a {} of {}, which does not divide by {}", what,
+                    side.size(), by);
 }
 
 // The channels of a block are taken apart into three sides, the row and the
@@ -432,8 +425,8 @@ struct CenterCropPad : ops::CenterCropPad {
     Shape sides = *in.type(0).shape;
     const Shape target = ShapeFromInput(in, 1).value_or(Shape(all.size()));
     if (target.size() != all.size()) {
-      return InputError(1, fmt::format("has {} sizes for {} axes",
-                                       target.size(), all.size()));
+      return WrongInput(1, "has {} sizes for {} axes", target.size(),
+                        all.size());
     }
     for (size_t i = 0; i < all.size(); ++i) {
       sides[static_cast<size_t>(all[i])] = target[i];

@@ -104,12 +104,7 @@ absl::StatusOr<DLDataType> QuantizedType(const Inputs& in,
 }
 
 absl::Status RequireLowPrecision(const Inputs& in, size_t i) {
-  const DLDataType dtype = in.type(i).dtype;
-  if (!in.has(i) || dtype.bits == 0 || IsQuantized(dtype)) {
-    return absl::OkStatus();
-  }
-  return InputError(i,
-                    std::string(MessageOf(RefuseType(dtype, kQuantizedTypes))));
+  return RequireType(in, i, &IsQuantized, kQuantizedTypes);
 }
 
 // Scales may be powers of two in 8 bits.
@@ -598,15 +593,12 @@ struct FloatProduct {
     return OpAttrs::Of(AllOperators().Find("", "MatMul", 13), ops::MatMul{});
   }
   static absl::Status Check(const Inputs& in) {
+    const auto has_a_byte = [](DLDataType dtype) {
+      return IsByteFloat(dtype) || dtype == kInt8 || dtype == kUint8;
+    };
     for (const size_t i : {kA, kB, kYZero}) {
-      const DLDataType dtype = in.type(i).dtype;
-      if (dtype.bits == 0 || IsByteFloat(dtype) || dtype == kInt8 ||
-          dtype == kUint8) {
-        continue;
-      }
-      return WrongInput(
-          i, "is of type {}, expected an integer or a float of 8 bits",
-          ToString(dtype));
+      NODEWISE_RETURN_IF_ERROR(
+          RequireType(in, i, has_a_byte, "an integer or a float of 8 bits"));
     }
     for (const size_t i : {kA, kB}) {
       if (!in.type(i).has_dtype()) continue;

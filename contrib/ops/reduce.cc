@@ -6,6 +6,7 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/tensor_moves.h"
 
 namespace nodewise {
 
@@ -157,7 +158,7 @@ absl::Status CheckReduce(const Inputs& in, const ReduceAttributes& rule) {
   if (!axes.has_value() || !in.type(0).has_rank()) return absl::OkStatus();
   const auto sides = ReducedSides(*axes, in.type(0).rank(), rule);
   if (sides.ok()) return absl::OkStatus();
-  return InputError(1, std::string(MessageOf(sides.status())));
+  return AtInput(1, sides.status());
 }
 
 absl::StatusOr<OutputInfos> InferReduce(const Inputs& in,

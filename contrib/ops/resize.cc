@@ -746,7 +746,7 @@ struct Resize : ops::Resize {
       if (given.sizes.empty()) {
         const auto scaled = ScaledSide(side.in, given.scales[i], end - begin);
         if (!scaled.ok()) {
-          return InputError(2, std::string(MessageOf(scaled.status())));
+          return AtInput(2, scaled.status());
         }
         side = *scaled;
       }

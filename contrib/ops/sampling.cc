@@ -5,10 +5,10 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/resize_taps.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 
 namespace nodewise {
 
@@ -178,8 +178,8 @@ absl::Status CheckGrid(const Inputs& in, int most_rank) {
   const Dim numbers = SideOf(in, 1, static_cast<size_t>(*rank) - 1);
   if (RankOf(in, 1).has_value() && numbers.is_known() &&
       numbers.size() != *rank - 2) {
-    return InputError(1, fmt::format("has places of {} numbers, expected {}",
-                                     numbers.size(), *rank - 2));
+    return WrongInput(1, "has places of {} numbers, expected {}",
+                      numbers.size(), *rank - 2);
   }
   if (UniteDims(SideOf(in, 0, 0), SideOf(in, 1, 0)).ok()) {
     return absl::OkStatus();
@@ -327,19 +327,17 @@ struct AffineGrid : ops::AffineGrid {
     const Dim rows = SideOf(in, 0, 1);
     const Dim sizes = SideOf(in, 1, 0);
     if (rows.is_known() && rows != Dim(2) && rows != Dim(3)) {
-      return InputError(
-          0, fmt::format("has {} rows, expected 2 or 3", rows.size()));
+      return WrongInput(0, "has {} rows, expected 2 or 3", rows.size());
     }
     if (rows.is_known() && !UniteDims(SideOf(in, 0, 2), rows.size() + 1).ok()) {
-      return InputError(0, fmt::format("has no {} columns", rows.size() + 1));
+      return WrongInput(0, "has no {} columns", rows.size() + 1);
     }
     if (sizes.is_known() && sizes != Dim(4) && sizes != Dim(5)) {
-      return InputError(
-          1, fmt::format("has {} sizes, expected 4 or 5", sizes.size()));
+      return WrongInput(1, "has {} sizes, expected 4 or 5", sizes.size());
     }
     if (rows.is_known() && !UniteDims(sizes, rows.size() + 2).ok()) {
-      return InputError(1, fmt::format("has {} sizes, expected {}",
-                                       sizes.size(), rows.size() + 2));
+      return WrongInput(1, "has {} sizes, expected {}", sizes.size(),
+                        rows.size() + 2);
     }
     return absl::OkStatus();
   }
@@ -430,13 +428,13 @@ struct Col2Im : ops::Col2Im {
     const Dim rows = SideOf(in, 0, 1);
     const Dim columns = SideOf(in, 0, 2);
     if (rows.is_known() && rows.size() % plan.block_size != 0) {
-      return InputError(0, fmt::format("has {} rows, expected a multiple of {}",
-                                       rows.size(), plan.block_size));
+      return WrongInput(0, "has {} rows, expected a multiple of {}",
+                        rows.size(), plan.block_size);
     }
     if (columns.is_known() && plan.num_blocks.is_known() &&
         columns.size() != plan.num_blocks.size()) {
-      return InputError(0, fmt::format("has {} columns, expected {}",
-                                       columns.size(), plan.num_blocks.size()));
+      return WrongInput(0, "has {} columns, expected {}", columns.size(),
+                        plan.num_blocks.size());
     }
     if (rows.is_known()) shape[1] = rows.size() / plan.block_size;
     return CheckedOutput(in.type(0).dtype, std::move(shape));
@@ -482,8 +480,8 @@ struct Col2Im : ops::Col2Im {
   absl::StatusOr<Plan> PlanOf(const Shape& image,
                               const std::vector<int64_t>& block) const {
     if (block.size() != image.size() || block.empty()) {
-      return InputError(2, fmt::format("has {} sides, expected {}",
-                                       block.size(), image.size()));
+      return WrongInput(2, "has {} sides, expected {}", block.size(),
+                        image.size());
     }
     const WindowAttributes attributes{.kernel_shape = block,
                                       .strides = strides,

@@ -7,8 +7,8 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 
 namespace nodewise {
 namespace {
@@ -112,8 +112,7 @@ struct Compress : WithAxis<ops::Compress> {
     for (int64_t i = 0; i < conditions; ++i) {
       if (args.in(1).As<uint8_t>()[i] == 0) continue;
       if (i >= split.size) {
-        return InputError(
-            1, fmt::format("is true at {}, but there are {}", i, split.size));
+        return WrongInput(1, "is true at {}, but there are {}", i, split.size);
       }
       kept.push_back(i);
     }
@@ -159,8 +158,8 @@ struct NonMaxSuppression : ops::NonMaxSuppression {
                                  RequireType(in, 2, kInt64)));
     const Dim corners = SideOf(in, 0, 2);
     if (corners.is_known() && corners != Dim(4)) {
-      return InputError(0, fmt::format("has boxes of {} numbers, expected 4",
-                                       corners.size()));
+      return WrongInput(0, "has boxes of {} numbers, expected 4",
+                        corners.size());
     }
     const auto batches = UniteDims(SideOf(in, 1, 0), SideOf(in, 0, 0));
     const auto boxes = UniteDims(SideOf(in, 1, 2), SideOf(in, 0, 1));
@@ -280,8 +279,8 @@ struct TopK : ops::TopK {
       }
       if (k.has_value() &&
           ((*k)[0] < 0 || (side.is_known() && (*k)[0] > side.size()))) {
-        return InputError(1, fmt::format("is {} for a side of {}", (*k)[0],
-                                         ToString(Shape{side})));
+        return WrongInput(1, "is {} for a side of {}", (*k)[0],
+                          ToString(Shape{side}));
       }
       side = k.has_value() ? Dim((*k)[0]) : Dim();
       indices.shape = values.shape;

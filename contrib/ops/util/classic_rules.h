@@ -17,20 +17,18 @@ namespace nodewise {
 inline absl::Status RefuseStrings(const char* attribute,
                                   const std::vector<std::string>& given) {
   if (given.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(
-      std::string("attribute ") + attribute +
-      ": is given, and strings are refused, expected numbers");
+  return Unimplemented(
+      "attribute {}: is given, and strings are refused, expected numbers",
+      attribute);
 }
 
 // Requires float32, float64, int32 or int64.
 inline absl::Status RequireClassic(const Inputs& in, size_t i) {
-  const DLDataType dtype = in.type(i).dtype;
-  if (!in.has(i) || dtype.bits == 0 || dtype == kFloat32 || dtype == kFloat64 ||
-      dtype == kInt32 || dtype == kInt64) {
-    return absl::OkStatus();
-  }
-  return InputError(i, std::string(MessageOf(RefuseType(
-                           dtype, "float32, float64, int32 or int64"))));
+  const auto is_classic = [](DLDataType dtype) {
+    return dtype == kFloat32 || dtype == kFloat64 || dtype == kInt32 ||
+           dtype == kInt64;
+  };
+  return RequireType(in, i, is_classic, "float32, float64, int32 or int64");
 }
 
 // Features, a row for each item. A vector is one row.

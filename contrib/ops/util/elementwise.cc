@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "fmt/format.h"
+#include "contrib/ops/util/inputs.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
@@ -320,10 +320,8 @@ absl::StatusOr<std::vector<int64_t>> AlignTo(absl::Span<const int64_t> x,
                                              absl::Span<const int64_t> y,
                                              const ops::AxisBroadcast& rule) {
   const auto misfit = [&](const char* expected) {
-    return InputError(
-        1,
-        fmt::format("has shape [{}] beside one of [{}], expected {}",
-                    absl::StrJoin(y, ", "), absl::StrJoin(x, ", "), expected));
+    return WrongInput(1, "has shape [{}] beside one of [{}], expected {}",
+                      absl::StrJoin(y, ", "), absl::StrJoin(x, ", "), expected);
   };
   if (!rule.broadcast) {
     if (x == y) return std::vector<int64_t>(y.begin(), y.end());

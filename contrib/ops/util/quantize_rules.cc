@@ -107,14 +107,10 @@ DynamicScale DynamicScale::Of(float low, float high) {
 }
 
 absl::Status RequireQuantized(const Inputs& in, size_t i) {
-  const DLDataType dtype = in.type(i).dtype;
-  if (!in.has(i) || !in.type(i).has_dtype() ||
-      (RangeOf(dtype).has_value() && !IsShortInteger(dtype))) {
-    return absl::OkStatus();
-  }
-  return InputError(
-      i,
-      std::string(MessageOf(RefuseType(dtype, "an integer of 8 or 16 bits"))));
+  const auto is_quantized = [](DLDataType dtype) {
+    return RangeOf(dtype).has_value() && !IsShortInteger(dtype);
+  };
+  return RequireType(in, i, is_quantized, "an integer of 8 or 16 bits");
 }
 
 bool IsQuantized(DLDataType dtype) {

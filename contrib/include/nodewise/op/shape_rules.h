@@ -22,6 +22,9 @@ absl::Status RequireInteger(const Inputs& in, size_t i);
 absl::Status RequireNumber(const Inputs& in, size_t i);  // Float or integer.
 absl::Status RequireBool(const Inputs& in, size_t i);
 absl::Status RequireType(const Inputs& in, size_t i, DLDataType dtype);
+// Of such a type; the message says that `expected` is.
+absl::Status RequireType(const Inputs& in, size_t i,
+                         bool (*is_right)(DLDataType), const char* expected);
 // int32 or int64.
 absl::Status RequireIndex(const Inputs& in, size_t i);
 // All given inputs from `first` on have one element type.
