@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"

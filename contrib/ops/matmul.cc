@@ -621,16 +621,6 @@ constexpr OperatorDef kMatmuls[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> MatmulOperators() {
-  static const std::vector<OperatorDef>* const all = [] {
-    auto* const rows =
-        new std::vector<OperatorDef>(std::begin(kMatmuls), std::end(kMatmuls));
-    for (const auto& part : {EinsumOperators(), DetOperators()}) {
-      rows->insert(rows->end(), part.begin(), part.end());
-    }
-    return rows;
-  }();
-  return *all;
-}
+absl::Span<const OperatorDef> MatmulOperators() { return kMatmuls; }
 
 }  // namespace nodewise

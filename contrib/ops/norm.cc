@@ -224,16 +224,6 @@ struct LocalResponseNorm : NormRules<ops::LRN, 4> {
   }
 };
 
-constexpr OperatorDef kNormOperators[] = {
-    Row<ops::InstanceNormalization, InstanceNorm>(
-        "InstanceNormalization", 1, {"input", "scale", "B"}, {"output"}, kSum),
-    Row<ops::GroupNormalization18, GroupNorm<ops::GroupNormalization18>>(
-        "GroupNormalization", 18, {"X", "scale", "bias"}, {"Y"}, kSum),
-    Row<ops::GroupNormalization, GroupNorm<ops::GroupNormalization>>(
-        "GroupNormalization", 21, {"X", "scale", "bias"}, {"Y"}, kSum),
-    Row<ops::LRN, LocalResponseNorm>("LRN", 1, {"X"}, {"Y"}, kSum),
-};
-
 // A rank of 1 is one channel. Below opset 9 the statistics may be those of each
 // element instead, in any shape that has as many numbers.
 absl::Status CheckBatchNorm(const Inputs& in, bool by_channel) {
@@ -490,7 +480,14 @@ constexpr OperatorDef OldBatchNormRow(int since) {
       kSum);
 }
 
-constexpr OperatorDef kBatchNormOperators[] = {
+constexpr OperatorDef kNormOperators[] = {
+    Row<ops::InstanceNormalization, InstanceNorm>(
+        "InstanceNormalization", 1, {"input", "scale", "B"}, {"output"}, kSum),
+    Row<ops::GroupNormalization18, GroupNorm<ops::GroupNormalization18>>(
+        "GroupNormalization", 18, {"X", "scale", "bias"}, {"Y"}, kSum),
+    Row<ops::GroupNormalization, GroupNorm<ops::GroupNormalization>>(
+        "GroupNormalization", 21, {"X", "scale", "bias"}, {"Y"}, kSum),
+    Row<ops::LRN, LocalResponseNorm>("LRN", 1, {"X"}, {"Y"}, kSum),
     OldBatchNormRow<ops::BatchNormalization1>(1),
     OldBatchNormRow<ops::BatchNormalization7>(7),
     OldBatchNormRow<ops::BatchNormalization9>(9),
@@ -503,9 +500,5 @@ constexpr OperatorDef kBatchNormOperators[] = {
 }  // namespace
 
 absl::Span<const OperatorDef> NormOperators() { return kNormOperators; }
-
-absl::Span<const OperatorDef> BatchNormOperators() {
-  return kBatchNormOperators;
-}
 
 }  // namespace nodewise

@@ -9,25 +9,18 @@ namespace nodewise {
 namespace {
 
 constexpr absl::Span<const OperatorDef> (*kFamilies[])() = {
-    &UnaryOperators,       &ArithmeticOperators,
-    &LogicOperators,       &CastOperators,
-    &MatmulOperators,      &ConvOperators,
-    &PoolOperators,        &NormOperators,
-    &BatchNormOperators,   &LayerNormOperators,
-    &SoftmaxOperators,     &ReduceOperators,
-    &AxisOperators,        &LayoutOperators,
-    &PadOperators,         &IndexingOperators,
-    &ConstantOperators,    &SelectionOperators,
-    &ResizeOperators,      &SamplingOperators,
-    &QuantizeOperators,    &QLinearOperators,
-    &RecurrentOperators,   &ControlFlowOperators,
-    &AttentionOperators,   &LinearAttentionOperators,
-    &CausalConvOperators,  &LossOperators,
-    &SignalOperators,      &WindowFunctionOperators,
-    &OpaqueOperators,      &TreeEnsembleOperators,
-    &RandomOperators,      &DropoutOperators,
-    &TreeListOperators,    &EncoderOperators,
-    &LinearModelOperators,
+    &UnaryOperators,        &ArithmeticOperators,  &LogicOperators,
+    &CastOperators,         &MatmulOperators,      &EinsumOperators,
+    &DetOperators,          &ConvOperators,        &PoolOperators,
+    &RoiOperators,          &NormOperators,        &LayerNormOperators,
+    &SoftmaxOperators,      &ReduceOperators,      &AxisOperators,
+    &LayoutOperators,       &PadOperators,         &IndexingOperators,
+    &ConstantOperators,     &SelectionOperators,   &ResizeOperators,
+    &SamplingOperators,     &QuantizeOperators,    &RecurrentOperators,
+    &ControlFlowOperators,  &AttentionOperators,   &LinearAttentionOperators,
+    &CausalConvOperators,   &SignalOperators,      &OpaqueOperators,
+    &TreeEnsembleOperators, &RandomOperators,      &DropoutOperators,
+    &EncoderOperators,      &LinearModelOperators,
 };
 
 // Returns the rows of all families. Each ends where the next row of the same
@@ -39,16 +32,14 @@ std::vector<OperatorDef> AllRows() {
     const auto part = family();
     rows.insert(rows.end(), part.begin(), part.end());
   }
-  std::sort(rows.begin(), rows.end(),
-            [](const OperatorDef& a, const OperatorDef& b) {
-              return std::tuple(a.domain, a.name, a.since) <
-                     std::tuple(b.domain, b.name, b.since);
-            });
+  std::ranges::sort(rows, {}, [](const OperatorDef& row) {
+    return std::tuple(row.domain, row.name, row.since);
+  });
   for (size_t i = 1; i < rows.size(); ++i) {
     OperatorDef& before = rows[i - 1];
-    const bool is_next =
-        before.domain == rows[i].domain && before.name == rows[i].name;
-    if (is_next) before.until = rows[i].since;
+    if (before.domain == rows[i].domain && before.name == rows[i].name) {
+      before.until = rows[i].since;
+    }
   }
   return rows;
 }

@@ -696,14 +696,6 @@ constexpr OperatorDef kPools[] = {
 
 }  // namespace
 
-absl::Span<const OperatorDef> PoolOperators() {
-  static const std::vector<OperatorDef>* const all = [] {
-    auto* const rows =
-        new std::vector<OperatorDef>(std::begin(kPools), std::end(kPools));
-    for (const OperatorDef& row : RoiOperators()) rows->push_back(row);
-    return rows;
-  }();
-  return *all;
-}
+absl::Span<const OperatorDef> PoolOperators() { return kPools; }
 
 }  // namespace nodewise

@@ -324,24 +324,6 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
   }
 };
 
-constexpr OperatorDef kQuantizeRows[] = {
-    Row<ops::QuantizeLinear, QuantizeLinear>(
-        "QuantizeLinear", 10, {"x", "y_scale", Optional("y_zero_point")}, {"y"},
-        kSum),
-    Row<ops::DequantizeLinear, DequantizeLinear>(
-        "DequantizeLinear", 10, {"x", "x_scale", Optional("x_zero_point")},
-        {"y"}, Ulps(1)),
-    Row<ops::DynamicQuantizeLinear, DynamicQuantizeLinear>(
-        "DynamicQuantizeLinear", 11, {"x"}, {"y", "y_scale", "y_zero_point"},
-        kSum),
-    Row<ops::FakeQuantize, FakeQuantize>(
-        {.name = "FakeQuantize",
-         .domain = "nodewise",
-         .inputs = {"x", "scale", Optional("zero_point")},
-         .outputs = {"y"},
-         .bound = kSum}),
-};
-
 // The order of the inputs of both operators: a, its scale and zero point, then
 // b's, then the output's.
 enum Slot : size_t {
@@ -703,7 +685,22 @@ struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
   }
 };
 
-constexpr OperatorDef kQlinearRows[] = {
+constexpr OperatorDef kQuantizeRows[] = {
+    Row<ops::QuantizeLinear, QuantizeLinear>(
+        "QuantizeLinear", 10, {"x", "y_scale", Optional("y_zero_point")}, {"y"},
+        kSum),
+    Row<ops::DequantizeLinear, DequantizeLinear>(
+        "DequantizeLinear", 10, {"x", "x_scale", Optional("x_zero_point")},
+        {"y"}, Ulps(1)),
+    Row<ops::DynamicQuantizeLinear, DynamicQuantizeLinear>(
+        "DynamicQuantizeLinear", 11, {"x"}, {"y", "y_scale", "y_zero_point"},
+        kSum),
+    Row<ops::FakeQuantize, FakeQuantize>(
+        {.name = "FakeQuantize",
+         .domain = "nodewise",
+         .inputs = {"x", "scale", Optional("zero_point")},
+         .outputs = {"y"},
+         .bound = kSum}),
     Row<ops::QLinearConv, QLinearConv>(
         "QLinearConv", 10,
         {"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point",
@@ -719,7 +716,5 @@ constexpr OperatorDef kQlinearRows[] = {
 }  // namespace
 
 absl::Span<const OperatorDef> QuantizeOperators() { return kQuantizeRows; }
-
-absl::Span<const OperatorDef> QLinearOperators() { return kQlinearRows; }
 
 }  // namespace nodewise

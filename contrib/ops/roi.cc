@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/inputs.h"

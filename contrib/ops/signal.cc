@@ -414,18 +414,6 @@ struct Stft : ops::STFT {
   }
 };
 
-constexpr OperatorDef kSignalRows[] = {
-    Row<ops::DFT17, Dft17>("DFT", 17, {"input", Optional("dft_length")},
-                           {"output"}, kSum),
-    Row<ops::DFT, Dft>("DFT", 20,
-                       {"input", Optional("dft_length"), Optional("axis")},
-                       {"output"}, kSum),
-    Row<ops::STFT, Stft>(
-        "STFT", 17,
-        {"signal", "frame_step", Optional("window"), Optional("frame_length")},
-        {"output"}, kSum),
-};
-
 absl::Status CheckLength(const Inputs& in, size_t i, int64_t least) {
   const auto length = OneInt(in, i);
   if (!length.has_value() || *length >= least) return absl::OkStatus();
@@ -581,7 +569,16 @@ constexpr OperatorDef WindowRow(const char* name) {
   return Row<Class, CosineWindow<Class>>(name, 17, {"size"}, {"output"}, kSum);
 }
 
-constexpr OperatorDef kWindowFunctions[] = {
+constexpr OperatorDef kSignalRows[] = {
+    Row<ops::DFT17, Dft17>("DFT", 17, {"input", Optional("dft_length")},
+                           {"output"}, kSum),
+    Row<ops::DFT, Dft>("DFT", 20,
+                       {"input", Optional("dft_length"), Optional("axis")},
+                       {"output"}, kSum),
+    Row<ops::STFT, Stft>(
+        "STFT", 17,
+        {"signal", "frame_step", Optional("window"), Optional("frame_length")},
+        {"output"}, kSum),
     WindowRow<ops::HannWindow>("HannWindow"),
     WindowRow<ops::HammingWindow>("HammingWindow"),
     WindowRow<ops::BlackmanWindow>("BlackmanWindow"),
@@ -641,9 +638,5 @@ void Fourier::Transform(ComplexDouble* data, bool is_inverse) const {
 }
 
 absl::Span<const OperatorDef> SignalOperators() { return kSignalRows; }
-
-absl::Span<const OperatorDef> WindowFunctionOperators() {
-  return kWindowFunctions;
-}
 
 }  // namespace nodewise

@@ -396,15 +396,6 @@ constexpr OperatorDef SoftmaxRow(const char* name, int since) {
                                                      {"output"}, kSum);
 }
 
-constexpr OperatorDef kSoftmaxOperators[] = {
-    SoftmaxRow<ops::Softmax1, Softmax, SidesFrom>("Softmax", 1),
-    SoftmaxRow<ops::Softmax, Softmax, OneSide>("Softmax", 13),
-    SoftmaxRow<ops::LogSoftmax1, LogSoftmax, SidesFrom>("LogSoftmax", 1),
-    SoftmaxRow<ops::LogSoftmax, LogSoftmax, OneSide>("LogSoftmax", 13),
-    SoftmaxRow<ops::Hardmax1, Hardmax, SidesFrom>("Hardmax", 1),
-    SoftmaxRow<ops::Hardmax, Hardmax, OneSide>("Hardmax", 13),
-};
-
 constexpr auto LossFields() {
   return FieldList(Field<&LossAttributes::ignore_index>("ignore_index"),
                    Field<&LossAttributes::reduction>("reduction"));
@@ -630,7 +621,13 @@ struct SoftmaxCrossEntropyLoss : ops::SoftmaxCrossEntropyLoss {
   }
 };
 
-constexpr OperatorDef kLossOperators[] = {
+constexpr OperatorDef kSoftmaxOperators[] = {
+    SoftmaxRow<ops::Softmax1, Softmax, SidesFrom>("Softmax", 1),
+    SoftmaxRow<ops::Softmax, Softmax, OneSide>("Softmax", 13),
+    SoftmaxRow<ops::LogSoftmax1, LogSoftmax, SidesFrom>("LogSoftmax", 1),
+    SoftmaxRow<ops::LogSoftmax, LogSoftmax, OneSide>("LogSoftmax", 13),
+    SoftmaxRow<ops::Hardmax1, Hardmax, SidesFrom>("Hardmax", 1),
+    SoftmaxRow<ops::Hardmax, Hardmax, OneSide>("Hardmax", 13),
     Row<ops::NegativeLogLikelihoodLoss, NegativeLogLikelihoodLoss>(
         "NegativeLogLikelihoodLoss", 12,
         {"input", "target", Optional("weight")}, {"loss"}, kSum),
@@ -643,7 +640,5 @@ constexpr OperatorDef kLossOperators[] = {
 }  // namespace
 
 absl::Span<const OperatorDef> SoftmaxOperators() { return kSoftmaxOperators; }
-
-absl::Span<const OperatorDef> LossOperators() { return kLossOperators; }
 
 }  // namespace nodewise

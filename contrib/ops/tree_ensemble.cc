@@ -841,9 +841,6 @@ constexpr OperatorDef ClassifierRow(int since) {
 
 constexpr OperatorDef kTrees[] = {
     RegressorRow<ops::TreeEnsemble, TreeEnsemble>("TreeEnsemble", 5),
-};
-
-constexpr OperatorDef kTreeLists[] = {
     RegressorRow<ops::TreeEnsembleRegressor1, TreeEnsembleRegressor1>(
         "TreeEnsembleRegressor", 1),
     RegressorRow<ops::TreeEnsembleRegressor, TreeEnsembleRegressor>(
@@ -855,7 +852,5 @@ constexpr OperatorDef kTreeLists[] = {
 }  // namespace
 
 absl::Span<const OperatorDef> TreeEnsembleOperators() { return kTrees; }
-
-absl::Span<const OperatorDef> TreeListOperators() { return kTreeLists; }
 
 }  // namespace nodewise

@@ -95,7 +95,6 @@ class OperatorClassesTest(unittest.TestCase):
         self.assertEqual(wrong_classes(rows), [])
 
     def test_every_family_has_rows(self):
-        # Families that others add to their own are among these too.
         families = {name for name, source in sources().items()
                     if re.search(r"^absl::Span<const OperatorDef> \w+\(\)",
                                  source, re.M)}

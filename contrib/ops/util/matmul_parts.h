@@ -72,8 +72,4 @@ void MultiplyIntegers(
   ParallelFor(sizes.items * sizes.rows, work, range);
 }
 
-// The tables that matmul.cc puts together.
-absl::Span<const OperatorDef> EinsumOperators();
-absl::Span<const OperatorDef> DetOperators();
-
 }  // namespace nodewise

@@ -56,7 +56,4 @@ inline bool NextIndex(absl::Span<const int64_t> sizes,
   return false;
 }
 
-// The table of roi.cc, which pool.cc adds to its own.
-absl::Span<const OperatorDef> RoiOperators();
-
 }  // namespace nodewise
