@@ -8,6 +8,7 @@
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/tensor_moves.h"
 #include "nodewise/kernels/vector_math.h"
 
 namespace nodewise {
@@ -34,25 +35,17 @@ namespace {
 // lie side by side.
 constexpr int64_t kColumns = 64;
 
-// Distributions as [outer, size, inner]: one for each outer and inner place.
+// There is one distribution for each outer and inner place of an AxisSplit.
 // Softmax along a side in the middle has distributions whose elements are
 // `inner` apart.
-struct Layout {
-  int64_t outer = 1;
-  int64_t size = 1;
-  int64_t inner = 1;
-};
 
 // From opset 13 on the axis is one side.
 struct OneSide {
   static absl::Status Check(int64_t axis, int rank) {
     return Axis(axis, rank).status();
   }
-  static Layout Of(absl::Span<const int64_t> shape, int64_t axis) {
-    const auto side = static_cast<size_t>(
-        axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis);
-    return {Product(shape.subspan(0, side)), shape[side],
-            Product(shape.subspan(side + 1))};
+  static AxisSplit Of(absl::Span<const int64_t> shape, int axis) {
+    return SplitAt(shape, axis);
   }
 };
 // Before opset 13, all sides from the axis on were one; the axis may lie after
@@ -62,10 +55,9 @@ struct SidesFrom {
     if (axis == rank) return absl::OkStatus();
     return Axis(axis, rank).status();
   }
-  static Layout Of(absl::Span<const int64_t> shape, int64_t axis) {
-    const auto side = static_cast<size_t>(
-        axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis);
-    return {Product(shape.subspan(0, side)), Product(shape.subspan(side)), 1};
+  static AxisSplit Of(absl::Span<const int64_t> shape, int axis) {
+    const auto side = static_cast<size_t>(axis);
+    return {Product(shape.first(side)), Product(shape.subspan(side))};
   }
 };
 
@@ -276,7 +268,7 @@ struct Distribution : Class {
     NODEWISE_ASSIGN_OR_RETURN(
         const NDArray y,
         args.MakeOutputOver(0, 0, args.shape(0), args.dtype(0)));
-    const Layout layout = Rule::Of(args.shape(0), axis);
+    const AxisSplit layout = LayoutOf(args);
     Bounds* const bounds = args.bounds(0);
     SetAllBounds(CountOf(y), 0, bounds);
     if (CountOf(y) == 0) return absl::OkStatus();
@@ -306,15 +298,14 @@ struct Distribution : Class {
     return 4 * CountOf(out[0]);
   }
   double LeastBound(const EvalArgs& args) const {
-    const Layout layout = Rule::Of(args.shape(0), axis);
+    const AxisSplit layout = LayoutOf(args);
     return Kind::LeastBound(static_cast<double>(layout.size));
   }
   absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
                         absl::Span<const int64_t> elements,
                         Bounds* bounds) const {
-    bounds->proved.resize(elements.size());
-    bounds->expected.resize(elements.size());
-    const Layout layout = Rule::Of(args.shape(0), axis);
+    ResizeBounds(static_cast<int64_t>(elements.size()), bounds);
+    const AxisSplit layout = LayoutOf(args);
     const int64_t inner = layout.inner;
     // The elements of each distribution, by their places in the list. They come
     // in the order of the output, in which distributions along an outer side
@@ -340,6 +331,11 @@ struct Distribution : Class {
   }
 
  private:
+  AxisSplit LayoutOf(const EvalArgs& args) const {
+    const auto rank = static_cast<int64_t>(args.shape(0).size());
+    return Rule::Of(args.shape(0),
+                    static_cast<int>(axis < 0 ? axis + rank : axis));
+  }
   static void Load(const NDArray& x, int64_t at, int64_t step,
                    const Block& block, double* to) {
     if (step == 1) return LoadDoubles(x, at, at + block.size, to);
@@ -364,8 +360,7 @@ struct Distribution : Class {
         const SumBound bound =
             BoundOf(logs[static_cast<size_t>(i * block.columns + j)],
                     spreads[static_cast<size_t>(j)], block.size, dtype);
-        const auto out = static_cast<size_t>(at + i * step + j);
-        bound.SetAt(out, bounds);
+        bound.SetAt(static_cast<size_t>(at + i * step + j), bounds);
       }
     }
   }
@@ -440,15 +435,13 @@ OutputInfo InferLoss(const Inputs& in, Reduction reduction) {
 // SoftmaxCrossEntropyLoss calculates them, and their errors go into its loss.
 struct LogProbabilities {
   std::vector<double> values;
-  std::vector<double> proved;  // Empty unless bounds are wanted.
-  std::vector<double> expected;
+  Bounds bounds;  // Empty unless they are wanted.
 };
 
 struct Losses {
   std::vector<double> values;   // By label.
   std::vector<double> weights;  // By label; 0 where it is ignored.
-  std::vector<double> proved;
-  std::vector<double> expected;
+  Bounds bounds;                // Likewise.
 };
 
 // Labels are data and are checked here: one that is out of range would read
@@ -465,8 +458,7 @@ absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
   Losses losses;
   losses.values.resize(labels.size());
   losses.weights.resize(labels.size());
-  losses.proved.resize(labels.size());
-  losses.expected.resize(labels.size());
+  ResizeBounds(static_cast<int64_t>(labels.size()), &losses.bounds);
   for (size_t i = 0; i < labels.size(); ++i) {
     if (rule.ignore_index == labels[i]) continue;
     if (labels[i] < 0 || labels[i] >= classes) {
@@ -480,9 +472,10 @@ absl::StatusOr<Losses> LossesOf(const EvalArgs& args,
         weights.empty() ? 1 : weights[static_cast<size_t>(labels[i])];
     losses.weights[i] = weight;
     losses.values[i] = -logs.values[at] * weight;
-    if (logs.proved.empty()) continue;
-    losses.proved[i] = logs.proved[at] * std::fabs(weight);
-    losses.expected[i] = logs.expected[at] * std::fabs(weight);
+    if (logs.bounds.proved.empty()) continue;
+    SumBound{logs.bounds.proved[at] * std::fabs(weight),
+             logs.bounds.expected[at] * std::fabs(weight)}
+        .SetAt(i, &losses.bounds);
   }
   return losses;
 }
@@ -496,12 +489,10 @@ void StoreReduced(EvalArgs& args, const Losses& losses, bool is_mean,
   double expected = 0;
   double weight = 0;
   for (size_t i = 0; i < losses.values.size(); ++i) {
-    sum.absolute += std::fabs(losses.values[i]);
-    sum.squares += losses.values[i] * losses.values[i];
-    sum.result += losses.values[i];
+    sum.Add(losses.values[i]);
     weight += losses.weights[i];
-    proved += losses.proved[i];
-    expected += losses.expected[i];
+    proved += losses.bounds.proved[i];
+    expected += losses.bounds.expected[i];
   }
   const double divisor = is_mean ? weight : 1;
   const double result = sum.result / divisor;
@@ -534,8 +525,7 @@ absl::Status StoreLoss(EvalArgs& args, const LogProbabilities& logs,
   }
   StoreDoubles(losses.values.data(), 0, CountOf(y), y);
   if (Bounds* const bounds = args.bounds(0)) {
-    bounds->proved = losses.proved;
-    bounds->expected = losses.expected;
+    *bounds = losses.bounds;
     for (size_t i = 0; i < losses.values.size(); ++i) {
       const double rounding = 4 * HalfUlp(y.dtype(), losses.values[i]);
       bounds->proved[i] += rounding;
@@ -573,10 +563,7 @@ struct SoftmaxCrossEntropyLoss : ops::SoftmaxCrossEntropyLoss {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(1, args.shape(0), args.dtype(0)));
     StoreDoubles(logs.values.data(), 0, CountOf(y), y);
-    if (Bounds* const bounds = args.bounds(1)) {
-      bounds->proved = logs.proved;
-      bounds->expected = logs.expected;
-    }
+    if (Bounds* const bounds = args.bounds(1)) *bounds = logs.bounds;
     return absl::OkStatus();
   }
 
@@ -600,8 +587,8 @@ struct SoftmaxCrossEntropyLoss : ops::SoftmaxCrossEntropyLoss {
     const double root = std::min(classes, kExpectedFactor * std::sqrt(classes));
     for (const double log : logs.values) {
       const double common = 32 * u * std::max(1.0, std::fabs(log));
-      logs.proved.push_back(1.01 * u * classes + common);
-      logs.expected.push_back(2 * u * root + common);
+      SumBound{1.01 * u * classes + common, 2 * u * root + common}.AppendTo(
+          &logs.bounds);
     }
     return logs;
   }

@@ -260,8 +260,7 @@ double LeastBoundOfNormalized() { return 3.9; }
 void BoundNormalizedAt(const EvalArgs& args, const NormRows& rule,
                        const NDArray& y, absl::Span<const int64_t> elements,
                        Bounds* bounds) {
-  bounds->proved.resize(elements.size());
-  bounds->expected.resize(elements.size());
+  ResizeBounds(static_cast<int64_t>(elements.size()), bounds);
   // Where those of each row begin.
   std::vector<size_t> begins;
   for (size_t i = 0; i < elements.size(); ++i) {
