@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/inputs.h"
@@ -170,15 +169,6 @@ absl::Status PadInto(PadMode mode, absl::Span<const int64_t> before,
                              end);
                 });
   });
-}
-
-// Returns the axes given, counted from the front, or all.
-absl::StatusOr<std::vector<int>> AxesOrAll(
-    const std::optional<std::vector<int64_t>>& axes, int rank) {
-  if (axes.has_value()) return Axes(*axes, rank);
-  std::vector<int> all(static_cast<size_t>(rank));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
 }
 
 // Pads and the value were attributes until opset 11; axes came with 18, "wrap"

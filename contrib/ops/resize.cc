@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/inputs.h"
@@ -375,7 +374,7 @@ Choices ChoicesOf(const ResizeRule& rule, const ResizedSide& side,
       Taps other;
       AddTap(NearestOf(rule.nearest, static_cast<double>(at), side.scale < 1),
              1, side.in, &other);
-      if (std::count(here.begin(), here.end(), other.index[0]) == 0) {
+      if (std::ranges::find(here, other.index[0]) == here.end()) {
         here.push_back(other.index[0]);
       }
     }
@@ -417,10 +416,11 @@ void BoundByNeighbours(const ResizeRule& rule,
   size_t open = 0;
   for (size_t side = 0; side < sides.size(); ++side) {
     choices.push_back(ChoicesOf(rule, sides[side], taps[side]));
-    open += std::any_of(choices.back().begin(), choices.back().end(),
-                        [](const auto& here) { return here.size() > 1; })
-                ? 1
-                : 0;
+    open +=
+        std::ranges::any_of(choices.back(),
+                            [](const auto& here) { return here.size() > 1; })
+            ? 1
+            : 0;
   }
   if (open == 0) return;
   if (open > kMostSides) {
@@ -520,9 +520,7 @@ absl::StatusOr<ResizedSide> ScaledSide(int64_t size, double scale,
   if (!(scale > 0)) {
     return InvalidArgument("a scale of {:g}, expected one above 0", scale);
   }
-  ResizedSide side;
-  side.in = size;
-  side.scale = scale;
+  ResizedSide side{.in = size, .scale = scale};
   const float length = static_cast<float>(size) * static_cast<float>(share) *
                        static_cast<float>(scale);
   side.length = static_cast<double>(length);
@@ -531,10 +529,7 @@ absl::StatusOr<ResizedSide> ScaledSide(int64_t size, double scale,
 }
 
 ResizedSide SameSide(int64_t size) {
-  ResizedSide side;
-  side.in = side.out = size;
-  side.length = static_cast<double>(size);
-  return side;
+  return {.in = size, .out = size, .length = static_cast<double>(size)};
 }
 
 // Sides by scales alone: Upsample, and Resize in opset 10. There is one scale
@@ -556,11 +551,10 @@ absl::StatusOr<std::vector<ResizedSide>> ScaledSides(
 // Scales that are not constant leave the rank. A side that is not known stays
 // itself where its scale is 1.
 absl::StatusOr<OutputInfos> InferScaled(const Inputs& in) {
-  const DLDataType dtype = in.type(0).dtype;
   const auto rank = RankOf(in);
-  if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+  if (!rank.has_value()) return OfInputType(in);
   const NDArray* const scales = in[1].constant;
-  if (scales == nullptr) return OneOutput(dtype, UnknownShape(*rank));
+  if (scales == nullptr) return OfInputType(in, UnknownShape(*rank));
   const std::vector<double> numbers = ToDoubles(*scales);
   if (numbers.size() != static_cast<size_t>(*rank)) {
     return WrongInput(1, "has {} scales for {} sides", numbers.size(), *rank);
@@ -575,20 +569,13 @@ absl::StatusOr<OutputInfos> InferScaled(const Inputs& in) {
                               ScaledSide(shape[i].size(), numbers[i], 1));
     shape[i] = side.out;
   }
-  NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
-  return OneOutput(dtype, std::move(shape));
+  return CheckedOutput(in.type(0).dtype, std::move(shape));
 }
 
 ResizeRule RuleOfScales(Interpolation mode) {
   return {.mode = mode,
           .nearest = std::nullopt,
           .coordinates = CoordinateRule::kAsymmetric};
-}
-
-absl::Status EvaluateScaled(Interpolation mode, EvalArgs& args) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto sides,
-                            ScaledSides(args.shape(0), ToDoubles(args.in(1))));
-  return ResizeSides(RuleOfScales(mode), sides, args);
 }
 
 // Code generators ask for the same taps that the reference uses.
@@ -618,7 +605,9 @@ struct Scaled : Class {
     return InferScaled(in);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    return EvaluateScaled(mode, args);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const auto sides, ScaledSides(args.shape(0), ToDoubles(args.in(1))));
+    return ResizeSides(RuleOfScales(mode), sides, args);
   }
 };
 
@@ -647,9 +636,10 @@ struct Resize : ops::Resize {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     const DLDataType dtype = in.type(0).dtype;
     const auto rank = RankOf(in);
-    if (!rank.has_value()) return OneOutput(dtype, std::nullopt);
+    if (!rank.has_value()) return OfInputType(in);
     Shape shape = *in.type(0).shape;
-    NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> all, AllAxes(*rank));
+    NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> all,
+                              AxesOrAll(axes, *rank));
     const auto sizes = ShapeFromInput(in, 3);
     const bool crops =
         coordinate_transformation_mode == CoordinateRule::kTfCropAndResize;
@@ -661,17 +651,15 @@ struct Resize : ops::Resize {
       for (size_t i = 0; i < all.size(); ++i) {
         shape[static_cast<size_t>(all[i])] = (*sizes)[i];
       }
-      NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
-      return OneOutput(dtype, std::move(shape));
+      return CheckedOutput(dtype, std::move(shape));
     }
     ops::ResizeTargets given;
-    bool is_known = true;
     if (in[1].constant != nullptr) given.roi = ToDoubles(*in[1].constant);
     if (in[2].constant != nullptr) given.scales = ToDoubles(*in[2].constant);
     if (const auto ints = in.Ints(3)) given.sizes = *ints;
-    is_known &= !crops || in[1].constant != nullptr;
-    is_known &= !in.has(2) || in[2].constant != nullptr;
-    is_known &= !in.has(3) || in.Ints(3).has_value();
+    const bool is_known = (!crops || in[1].constant != nullptr) &&
+                          (!in.has(2) || in[2].constant != nullptr) &&
+                          (!in.has(3) || in.Ints(3).has_value());
     std::vector<int64_t> known;
     for (const Dim& side : shape) {
       known.push_back(side.is_known() ? side.size() : 1);
@@ -693,8 +681,7 @@ struct Resize : ops::Resize {
         shape[at] = Dim();
       }
     }
-    NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
-    return OneOutput(dtype, std::move(shape));
+    return CheckedOutput(dtype, std::move(shape));
   }
   ResizeRule Rule() const {
     return {mode,
@@ -721,7 +708,7 @@ struct Resize : ops::Resize {
   absl::StatusOr<std::vector<ResizedSide>> Sides(
       absl::Span<const int64_t> shape, const ops::ResizeTargets& given) const {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<int> all,
-                              AllAxes(static_cast<int>(shape.size())));
+                              AxesOrAll(axes, static_cast<int>(shape.size())));
     if (given.scales.empty() == given.sizes.empty() && !all.empty()) {
       return InvalidArgument("needs either scales or sizes, and not both");
     }
@@ -760,12 +747,6 @@ struct Resize : ops::Resize {
   }
 
  private:
-  absl::StatusOr<std::vector<int>> AllAxes(int rank) const {
-    if (axes.has_value()) return Axes(*axes, rank);
-    std::vector<int> all(static_cast<size_t>(rank));
-    std::iota(all.begin(), all.end(), 0);
-    return all;
-  }
   // With a ratio to keep, the sizes are limits: one scale is chosen for all
   // axes, the smallest or the largest of those that the sizes ask for.
   absl::Status SizedSides(absl::Span<const int> all,
@@ -776,14 +757,11 @@ struct Resize : ops::Resize {
     for (size_t i = 0; i < all.size(); ++i) {
       ResizedSide& side = (*sides)[static_cast<size_t>(all[i])];
       side.out = given.sizes[i];
-      if (side.out < 0) {
-        return WrongInput(3, "has a size of {}", side.out);
-      }
+      if (side.out < 0) return WrongInput(3, "has a size of {}", side.out);
       side.length = static_cast<double>(side.out);
       side.scale =
           side.length / static_cast<double>(std::max<int64_t>(side.in, 1));
-      const bool is_first = i == 0;
-      if (is_first || (side.scale < scale) == is_smaller) scale = side.scale;
+      if (i == 0 || (side.scale < scale) == is_smaller) scale = side.scale;
     }
     if (keep_aspect_ratio_policy == AspectRatio::kStretch) {
       return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
@@ -156,6 +157,14 @@ OutputInfos OfInputType(const Inputs& in, std::optional<Shape> shape,
 std::optional<int> RankOf(const Inputs& in, size_t i) {
   if (!in.has(i) || !in.type(i).has_rank()) return std::nullopt;
   return in.type(i).rank();
+}
+
+absl::StatusOr<std::vector<int>> AxesOrAll(
+    const std::optional<std::vector<int64_t>>& axes, int rank) {
+  if (axes.has_value()) return Axes(*axes, rank);
+  std::vector<int> all(static_cast<size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 std::optional<double> OneNumber(const Inputs& in, size_t i) {

@@ -35,6 +35,9 @@ std::optional<int> RankOf(const Inputs& in, size_t i = 0);
 // Returns the integer that a constant of one element holds, or none; fractions
 // are cut off.
 std::optional<int64_t> OneInt(const Inputs& in, size_t i);
+// Returns the axes counted from the front, or all if there are none.
+absl::StatusOr<std::vector<int>> AxesOrAll(
+    const std::optional<std::vector<int64_t>>& axes, int rank);
 // Returns the number that a constant of one element holds, or none.
 std::optional<double> OneNumber(const Inputs& in, size_t i);
 // Returns what both know about one side; kInvalidArgument if they differ.
