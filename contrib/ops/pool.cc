@@ -47,19 +47,16 @@ absl::Status CheckPool(const WindowAttributes& window, const Inputs& in) {
       .status();
 }
 
-// Returns the type of the first output.
-absl::StatusOr<TensorType> InferPool(const WindowAttributes& window,
-                                     const Inputs& in) {
+// Describes the first output.
+absl::StatusOr<OutputInfos> InferPool(const WindowAttributes& window,
+                                      const Inputs& in) {
   TensorType type(in.type(0).dtype);
-  if (!in.type(0).has_rank()) return type;
+  if (!in.type(0).has_rank()) return OutputInfos{type};
   const Shape& x = *in.type(0).shape;
   NODEWISE_ASSIGN_OR_RETURN(const Shape sides, WindowedSides(window, x));
   type.shape = x;
-  std::copy(sides.begin(), sides.end(), type.shape->begin() + 2);
-  if (const auto sizes = type.sizes()) {
-    NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
-  }
-  return type;
+  std::ranges::copy(sides, type.shape->begin() + 2);
+  return Countable(OutputInfos{std::move(type)});
 }
 
 // Returns taps k of [0, kernel) with low <= first + k * dilation < high.
@@ -329,10 +326,10 @@ struct MaxPool : ops::MaxPool {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in,
                                     size_t num_outputs) const {
-    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferPool(WindowOf(*this), in));
-    OutputInfos out = {type};
-    type.dtype = kInt64;
-    if (num_outputs > 1) out.emplace_back(std::move(type));
+    NODEWISE_ASSIGN_OR_RETURN(OutputInfos out, InferPool(WindowOf(*this), in));
+    TensorType indices = out[0].type;
+    indices.dtype = kInt64;
+    if (num_outputs > 1) out.emplace_back(std::move(indices));
     return out;
   }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -412,8 +409,7 @@ struct FloatPool : Class {
     return All(RequireFloat(in, 0), CheckPool(WindowOf(*this), in));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    NODEWISE_ASSIGN_OR_RETURN(TensorType type, InferPool(WindowOf(*this), in));
-    return OutputInfos{std::move(type)};
+    return InferPool(WindowOf(*this), in);
   }
 };
 

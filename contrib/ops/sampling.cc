@@ -160,8 +160,8 @@ void CombineSides(const std::vector<SideTaps>& sides,
         weights.push_back(place->weights[i] * taps.weight[t]);
       }
     }
-    place->offsets.swap(offsets);
-    place->weights.swap(weights);
+    place->offsets = std::move(offsets);
+    place->weights = std::move(weights);
   }
 }
 
@@ -240,9 +240,7 @@ absl::Status SampleGrid(const SamplingRule& rule, EvalArgs& args) {
   const absl::Span<const int64_t> shape = args.shape(0);
   const absl::Span<const int64_t> sides = shape.subspan(2);
   Bounds* const bounds = args.bounds(0);
-  if (bounds != nullptr) {
-    bounds->proved.assign(static_cast<size_t>(CountOf(y)), 0);
-  }
+  SetAllBounds(CountOf(y), 0, bounds);
   const int64_t image = Product(sides);
   if (CountOf(y) > 0 && image == 0) return InputError(0, "is empty");
   const std::vector<double> x = ToDoubles(args.in(0));
@@ -360,8 +358,7 @@ struct AffineGrid : ops::AffineGrid {
     const size_t rows = sides.size();
     const int64_t places = Product(sides);
     std::vector<double> values(static_cast<size_t>(CountOf(y)));
-    Bounds* const bounds = args.bounds(0);
-    if (bounds != nullptr) ResizeBounds(CountOf(y), bounds);
+    Bounds* const bounds = SizedBounds(args, 0, CountOf(y));
     // A place is multiplied with the first columns of its image's matrix, the
     // last column is added: the place ends with a 1.
     std::vector<double> place(rows + 1, 1);
@@ -377,9 +374,7 @@ struct AffineGrid : ops::AffineGrid {
         // The place itself is calculated in a few roundings, too.
         SumOfTerms sum;
         sum.terms = static_cast<double>(rows) + 4;
-        for (size_t k = 0; k <= rows; ++k) {
-          sum.Add(matrix[k] * place[k]);
-        }
+        for (size_t k = 0; k <= rows; ++k) sum.Add(matrix[k] * place[k]);
         const size_t to = static_cast<size_t>(p) * rows + row;
         values[to] = sum.result;
         if (bounds != nullptr) BoundSum(y.dtype(), sum).SetAt(to, bounds);
@@ -445,8 +440,8 @@ struct Col2Im : ops::Col2Im {
     const absl::Span<const int64_t> image = y.shape().subspan(2);
     NODEWISE_ASSIGN_OR_RETURN(const Plan plan,
                               PlanOf(Shape(image.begin(), image.end()), block));
-    if (IsInteger(y.dtype())) return AddIntegers(plan, args, y);
-    Bounds* const bounds = args.bounds(0);
+    Bounds* const bounds = SizedBounds(args, 0, CountOf(y));
+    if (IsInteger(y.dtype())) return AddIntegers(plan, args.in(0), y);
     const auto count = static_cast<size_t>(CountOf(y));
     const std::vector<double> x = ToDoubles(args.in(0));
     std::vector<double> sums(count, 0);
@@ -461,7 +456,6 @@ struct Col2Im : ops::Col2Im {
     });
     StoreDoubles(sums.data(), 0, CountOf(y), y);
     if (bounds == nullptr) return absl::OkStatus();
-    ResizeBounds(CountOf(y), bounds);
     for (size_t i = 0; i < count; ++i) {
       BoundSum(y.dtype(), terms[i]).SetAt(i, bounds);
     }
@@ -542,16 +536,15 @@ struct Col2Im : ops::Col2Im {
     }
   }
   // Integers wrap around; sums of 64 bits do that for narrower ones too.
-  static absl::Status AddIntegers(const Plan& plan, EvalArgs& args,
+  static absl::Status AddIntegers(const Plan& plan, const NDArray& x,
                                   const NDArray& y) {
-    if (Bounds* const bounds = args.bounds(0)) ResizeBounds(CountOf(y), bounds);
     return WithInteger(y.dtype(), [&](auto zero) {
       using T = decltype(zero);
       std::fill_n(y.As<T>(), CountOf(y), T{0});
       ForEachPair(plan, y, [&](int64_t from, int64_t to) {
         T& sum = y.As<T>()[to];
         sum = static_cast<T>(static_cast<uint64_t>(sum) +
-                             static_cast<uint64_t>(args.in(0).As<T>()[from]));
+                             static_cast<uint64_t>(x.As<T>()[from]));
       });
     });
   }

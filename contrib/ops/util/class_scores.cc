@@ -189,11 +189,8 @@ Winner Above(double threshold, const Approximate& score) {
 }
 
 absl::StatusOr<OutputInfos> InferClasses(const Dim& rows, const Dim& scores) {
-  TensorType type(kFloat32, Shape{rows, scores});
-  if (const auto sizes = type.sizes()) {
-    NODEWISE_RETURN_IF_ERROR(NumElements(*sizes).status());
-  }
-  return OutputInfos{TensorType(kInt64, Shape{rows}), std::move(type)};
+  return Countable(OutputInfos{TensorType(kInt64, Shape{rows}),
+                               TensorType(kFloat32, Shape{rows, scores})});
 }
 
 absl::Status StoreScores(EvalArgs& args, size_t i,
