@@ -331,13 +331,17 @@ struct L2 : AddedKind<L2> {
   }
 };
 
-// Reduces integers by way of double: the results of the next two are small.
-template <typename Kind, typename T>
-void IntegersByDouble(const Part<T>& part, T* y) {
-  double results[kSliceMost];
-  Kind::Floats(part, results);
-  for (int64_t j = 0; j < part.slice.n; ++j) y[j] = FromDouble<T>(results[j]);
-}
+// Kinds that reduce integers by way of double, as their results are small.
+template <typename Kind>
+struct LogarithmKind : AddedKind<Kind> {
+  static constexpr bool kSaturates = true;
+  template <typename T>
+  static void Integers(const Part<T>& part, T* y) {
+    double results[kSliceMost];
+    Kind::Floats(part, results);
+    for (int64_t j = 0; j < part.slice.n; ++j) y[j] = FromDouble<T>(results[j]);
+  }
+};
 
 // -log(1 - r) is not above r / (1 - r). The sum itself may overflow.
 double OfLogarithm(double relative, double sum, DLDataType dtype) {
@@ -346,13 +350,8 @@ double OfLogarithm(double relative, double sum, DLDataType dtype) {
   return relative / (1 - relative) + 8 * HalfUlp(dtype, std::log(sum));
 }
 
-struct LogSum : AddedKind<LogSum> {
-  static constexpr bool kSaturates = true;
+struct LogSum : LogarithmKind<LogSum> {
   static double Result(double sum, double) { return std::log(sum); }
-  template <typename T>
-  static void Integers(const Part<T>& part, T* y) {
-    IntegersByDouble<LogSum>(part, y);
-  }
   static double Error(double error, double sum, double, DLDataType dtype) {
     return OfLogarithm(error / sum, sum, dtype);
   }
@@ -385,8 +384,7 @@ void Choose(const Part<T>& part, Total first, Total* y) {
 }
 
 // The largest element is subtracted first, so that no exponential overflows.
-struct LogSumExp : AddedKind<LogSumExp> {
-  static constexpr bool kSaturates = true;
+struct LogSumExp : LogarithmKind<LogSumExp> {
   // Returns the largest element, which is subtracted before the exponential; 0
   // if it is infinite.
   template <typename T>
@@ -405,10 +403,6 @@ struct LogSumExp : AddedKind<LogSumExp> {
     for (int64_t j = 0; j < part.slice.n; ++j) {
       y[j] = std::log(y[j]) + shifts[j];
     }
-  }
-  template <typename T>
-  static void Integers(const Part<T>& part, T* y) {
-    IntegersByDouble<LogSumExp>(part, y);
   }
   // Terms that matter are e^-20 or more; the rounding of such an argument and
   // of the exponential itself is another 24 roundings of the sum.
