@@ -38,25 +38,22 @@ using OptionalType = std::optional<DLDataType>;
 template <auto kMember>
 constexpr AttrField TypeField(std::string_view name) {
   using Class = decltype(op_row::ClassOf(kMember));
-  return {name,
-          false,
-          false,
-          false,
-          [](const void* op) -> std::optional<AttrValue> {
-            const OptionalType& type = static_cast<const Class*>(op)->*kMember;
-            if (!type.has_value()) return AttrValue(int64_t{0});
-            return op_row::Transport<DLDataType>::Get(*type);
-          },
-          [](void* op, AttrValue value) {
-            OptionalType& type = static_cast<Class*>(op)->*kMember;
-            const int64_t* const number = std::get_if<int64_t>(&value);
-            if (number != nullptr && *number == 0) {
-              type.reset();
-              return absl::OkStatus();
-            }
-            return op_row::Transport<OptionalType>::Set(&type,
-                                                        std::move(value));
-          }};
+  AttrField field = Field<kMember>(name);
+  field.get = [](const void* op) {
+    const OptionalType& type = static_cast<const Class*>(op)->*kMember;
+    return type.has_value() ? op_row::Transport<OptionalType>::Get(type)
+                            : AttrValue(int64_t{0});
+  };
+  field.set = [](void* op, AttrValue value) {
+    OptionalType& type = static_cast<Class*>(op)->*kMember;
+    const int64_t* const number = std::get_if<int64_t>(&value);
+    if (number == nullptr || *number != 0) {
+      return op_row::Transport<OptionalType>::Set(&type, std::move(value));
+    }
+    type.reset();
+    return absl::OkStatus();
+  };
+  return field;
 }
 
 // Calls f(data, scale, zero_point) of doubles for each element.
@@ -103,10 +100,6 @@ absl::StatusOr<DLDataType> QuantizedType(const Inputs& in,
                         kQuantizedTypes);
 }
 
-absl::Status RequireLowPrecision(const Inputs& in, size_t i) {
-  return RequireType(in, i, &IsQuantized, kQuantizedTypes);
-}
-
 // Scales may be powers of two in 8 bits.
 bool IsPowerScale(const Inputs& in) {
   return in.type(1).dtype.code == kDTypeE8M0;
@@ -149,7 +142,8 @@ struct QuantizeLinear : ops::QuantizeLinear {
       return AttributeError("precision", "is not a float");
     }
     if (!IsPowerScale(in)) NODEWISE_RETURN_IF_ERROR(RequireNumber(in, 1));
-    return All(RequireLowPrecision(in, 2), CheckScale({axis, block_size}, in),
+    return All(RequireType(in, 2, &IsQuantized, kQuantizedTypes),
+               CheckScale({axis, block_size}, in),
                QuantizedType(in, output_dtype).status());
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
@@ -199,7 +193,8 @@ struct DequantizeLinear : ops::DequantizeLinear {
   absl::Status Check(const Inputs& in) const {
     const DLDataType x = in.type(0).dtype;
     if (!(x == kInt32)) {
-      NODEWISE_RETURN_IF_ERROR(RequireLowPrecision(in, 0));
+      NODEWISE_RETURN_IF_ERROR(
+          RequireType(in, 0, &IsQuantized, kQuantizedTypes));
     }
     if (x.bits != 0) {
       NODEWISE_RETURN_IF_ERROR(RequireType(in, 2, x));
@@ -552,8 +547,6 @@ absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
       const LineValues zeros,
       LineValuesOf(args, i + 2, is_left ? sizes.rows : sizes.columns,
                    sizes.items));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
-                            NDArray::Empty(x.shape(), kFloat64, kCpu));
   std::vector<double> values = ToDoubles(x);
   for (size_t at = 0; at < values.size(); ++at) {
     const auto place = static_cast<int64_t>(at);
@@ -562,8 +555,7 @@ absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
     values[at] -= zeros.At(row / sizes.rows, line);
     if (of_sizes) values[at] = std::fabs(values[at]);
   }
-  StoreDoubles(values.data(), 0, CountOf(y), y);
-  return y;
+  return FromDoubles(values, x.shape(), kFloat64);
 }
 
 // Products of matrices of which some are floats of 8 bits. These go by way of

@@ -9,6 +9,8 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/field_lists.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/random_numbers.h"
 #include "contrib/ops/util/tensor_moves.h"
 
@@ -140,9 +142,7 @@ RandomNumbers NumbersOf(const std::optional<float>& seed,
 // The type may still be unknown, if it is that of the input.
 absl::Status RequireFloatType(DLDataType dtype) {
   if (dtype.bits == 0 || IsFloat(dtype)) return absl::OkStatus();
-  return AttributeError(
-      "dtype",
-      std::string(MessageOf(RefuseType(dtype, "a float of 16 to 64 bits"))));
+  return At("attribute dtype", RefuseType(dtype, "a float of 16 to 64 bits"));
 }
 
 // Sets elements [begin, end) to the numbers that `draw` returns, in their
@@ -166,7 +166,7 @@ absl::Status Draw(EvalArgs& args, F draw) {
 absl::Status CheckSizes(const std::vector<int64_t>& sizes, DLDataType dtype) {
   const auto bytes = TensorBytes(sizes, dtype);
   if (bytes.ok()) return absl::OkStatus();
-  return AttributeError("shape", std::string(MessageOf(bytes.status())));
+  return WrongAttribute("shape", "{}", MessageOf(bytes.status()));
 }
 
 // Distributions. Their parameters are attributes of the class `Op`, whose
@@ -212,11 +212,8 @@ absl::Status DrawFrom(const Class& op, EvalArgs& args) {
 template <typename Class, typename Distribution>
 struct DrawnOfShape : Class {
   static constexpr auto Fields() {
-    constexpr auto kOthers = Distribution::template Fields<Class>();
-    std::array<AttrField, kOthers.size() + 1> fields;
-    std::copy(kOthers.begin(), kOthers.end(), fields.begin());
-    fields.back() = RequiredField<&Class::shape>("shape");
-    return fields;
+    return JoinedFields(Distribution::template Fields<Class>(),
+                        FieldList(RequiredField<&Class::shape>("shape")));
   }
   absl::Status Check(const Inputs&) const {
     return All(RequireFloatType(this->dtype),
@@ -278,8 +275,7 @@ struct Bernoulli : ops::Bernoulli {
 // up to the sum of all probabilities lies among their running sums. The largest
 // logarithm is taken away from all, so that none overflows.
 std::vector<double> RunningSums(absl::Span<const double> logarithms) {
-  const double largest =
-      *std::max_element(logarithms.begin(), logarithms.end());
+  const double largest = *std::ranges::max_element(logarithms);
   std::vector<double> sums;
   double sum = 0;
   for (const double x : logarithms) {
@@ -292,7 +288,7 @@ std::vector<double> RunningSums(absl::Span<const double> logarithms) {
 }
 double IndexAt(const std::vector<double>& sums, double uniform) {
   const double at = uniform * sums.back();
-  const auto above = std::upper_bound(sums.begin(), sums.end(), at);
+  const auto above = std::ranges::upper_bound(sums, at);
   const auto last = static_cast<double>(sums.size() - 1);
   return std::min(static_cast<double>(above - sums.begin()), last);
 }

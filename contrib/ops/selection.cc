@@ -191,7 +191,7 @@ struct NonMaxSuppression : ops::NonMaxSuppression {
     const auto rows = static_cast<int64_t>(selected.size() / 3);
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, {rows, 3}, kInt64));
-    std::copy(selected.begin(), selected.end(), y.As<int64_t>());
+    std::ranges::copy(selected, y.As<int64_t>());
     return absl::OkStatus();
   }
 
@@ -233,20 +233,19 @@ struct NonMaxSuppression : ops::NonMaxSuppression {
       order.push_back(static_cast<int64_t>(i));
     }
     // Stable, so that the first of equal boxes stays first.
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return scores[a] > scores[b];
-    });
+    std::ranges::stable_sort(
+        order, [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
     // A threshold of 0, the default, lets no box overlap a better one at all.
     const double threshold = number(3);
     std::vector<int64_t> selected;
     for (const int64_t box : order) {
       if (static_cast<int64_t>(selected.size()) >= most) break;
-      const bool is_covered =
-          std::any_of(selected.begin(), selected.end(), [&](int64_t other) {
+      if (std::ranges::none_of(selected, [&](int64_t other) {
             return OverlapOf(boxes[static_cast<size_t>(box)],
                              boxes[static_cast<size_t>(other)]) > threshold;
-          });
-      if (!is_covered) selected.push_back(box);
+          })) {
+        selected.push_back(box);
+      }
     }
     return selected;
   }
@@ -374,9 +373,8 @@ Groups FindGroups(const NDArray& x, const AxisSplit& split, bool is_sorted) {
   const SliceOrder slices{SortKeys(x), split};
   std::vector<int64_t> order(static_cast<size_t>(split.size));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return slices.Compared(a, b) < 0;
-  });
+  std::ranges::stable_sort(
+      order, [&](int64_t a, int64_t b) { return slices.Compared(a, b) < 0; });
   Groups groups;
   groups.inverse.resize(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
@@ -451,7 +449,7 @@ struct Unique : ops::Unique {
           const NDArray list,
           args.MakeOutput(i + 1, {static_cast<int64_t>(lists[i]->size())},
                           kInt64));
-      std::copy(lists[i]->begin(), lists[i]->end(), list.As<int64_t>());
+      std::ranges::copy(*lists[i], list.As<int64_t>());
     }
     return absl::OkStatus();
   }

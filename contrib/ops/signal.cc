@@ -64,10 +64,6 @@ void TransformPowerOfTwo(std::vector<ComplexDouble>& data,
   }
 }
 
-void Conjugate(std::vector<ComplexDouble>& data) {
-  for (ComplexDouble& number : data) number = std::conj(number);
-}
-
 // Longer transforms are refused.
 constexpr int64_t kMostLength = int64_t{1} << 32;
 
@@ -174,7 +170,7 @@ void LoadSignal(const DftRule& rule, const Signals& from, int64_t first,
                 std::vector<ComplexDouble>* signal) {
   const auto& [x, side, step, parts] = from;
   const auto length = static_cast<int64_t>(signal->size());
-  std::fill(signal->begin(), signal->end(), ComplexDouble());
+  std::ranges::fill(*signal, ComplexDouble());
   const int64_t given = rule.is_real_inverse() ? std::min(side, length / 2 + 1)
                                                : std::min(side, length);
   for (int64_t i = 0; i < given; ++i) {
@@ -513,8 +509,7 @@ struct MelWeightMatrix : ops::MelWeightMatrix {
     Shape shape(2);
     if (length.has_value()) shape[0] = *length / 2 + 1;
     if (bins.has_value()) shape[1] = *bins;
-    NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
-    return OneOutput(output_datatype, shape);
+    return CheckedOutput(output_datatype, std::move(shape));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -616,7 +611,10 @@ void Fourier::Transform(ComplexDouble* data, bool is_inverse) const {
   if (length_ < 1) return;
   const auto n = static_cast<size_t>(length_);
   std::vector<ComplexDouble> work(data, data + n);
-  if (is_inverse) Conjugate(work);
+  const auto conjugate = [&] {
+    for (ComplexDouble& number : work) number = std::conj(number);
+  };
+  if (is_inverse) conjugate();
   if (chirp_.empty()) {
     TransformPowerOfTwo(work, roots_);
   } else {
@@ -633,8 +631,8 @@ void Fourier::Transform(ComplexDouble* data, bool is_inverse) const {
     }
     work.resize(n);
   }
-  if (is_inverse) Conjugate(work);
-  std::copy(work.begin(), work.end(), data);
+  if (is_inverse) conjugate();
+  std::ranges::copy(work, data);
 }
 
 absl::Span<const OperatorDef> SignalOperators() { return kSignalRows; }

@@ -116,8 +116,7 @@ struct Forest {
       case BranchMode::kMember:
         break;
     }
-    return std::find(sets[node].begin(), sets[node].end(), x) !=
-           sets[node].end();
+    return std::ranges::find(sets[node], x) != sets[node].end();
   }
 };
 
@@ -737,11 +736,11 @@ struct Classifier : Class {
     const Ints& ids = this->class_ids;
     return {this->post_transform, trees.base,
             this->classlabels_int64s.size() == 2 && !ids.empty() &&
-                std::all_of(ids.begin(), ids.end(),
-                            [&ids](int64_t id) { return id == ids[0]; }),
+                std::ranges::all_of(
+                    ids, [&ids](int64_t id) { return id == ids[0]; }),
             ids.empty() ? 0 : static_cast<size_t>(ids[0]),
-            std::all_of(trees.weights.begin(), trees.weights.end(),
-                        [](double weight) { return weight >= 0; })};
+            std::ranges::all_of(trees.weights,
+                                [](double weight) { return weight >= 0; })};
   }
 };
 
