@@ -23,10 +23,8 @@ bool IsConstant(const Network& network, ValueId id) {
 
 // Small divisors would become 0, and so would bases of negative powers.
 bool ReadsFactorThatMustNotBecomeZero(const Operation& operation) {
-  const OpAttrs& attrs = operation.attrs;
-  return attrs.As<ops::Div>() != nullptr || attrs.As<ops::Div1>() != nullptr ||
-         attrs.As<ops::Mod>() != nullptr || attrs.As<ops::Pow>() != nullptr ||
-         attrs.As<ops::Pow1>() != nullptr;
+  return operation.attrs
+      .IsOneOf<ops::Div, ops::Div1, ops::Mod, ops::Pow, ops::Pow1>();
 }
 
 // Fails if there is no scale for the value. It is asked about everything that
@@ -104,18 +102,14 @@ absl::StatusOr<PrecisionPlan::Step> StepOf(const Network& network,
 OperationId ActivationBehind(const Network& network,
                              const Operation& operation) {
   const ValueId result = operation.outputs[0];
-  const auto outputs = network.outputs();
   const std::vector<Use>& uses = network.value(result).uses;
-  if (uses.size() != 1 || uses[0].slot != 0 ||
-      std::ranges::find(outputs, result) != outputs.end()) {
+  if (uses.size() != 1 || uses[0].slot != 0 || network.IsOutput(result)) {
     return kNoOperation;
   }
   // Integers can be cut off at a bound as floats can, so kernels do these two
   // on the way out.
   const OpAttrs& attrs = network.operation(uses[0].user).attrs;
-  const bool is_activation =
-      attrs.As<ops::Relu>() != nullptr || attrs.As<ops::Clip>() != nullptr;
-  return is_activation ? uses[0].user : kNoOperation;
+  return attrs.IsOneOf<ops::Relu, ops::Clip>() ? uses[0].user : kNoOperation;
 }
 
 // Scales by axis came with this opset of ONNX.

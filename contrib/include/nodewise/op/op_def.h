@@ -334,6 +334,11 @@ class OpAttrs {
     if (def_ == nullptr || def_->type != &kTypeTag<Class>) return nullptr;
     return static_cast<const Class*>(op_.get());
   }
+  // Returns whether the operation is of one of the classes.
+  template <typename... Classes>
+  bool IsOneOf() const {
+    return (... || (As<Classes>() != nullptr));
+  }
   friend bool operator==(const OpAttrs& a, const OpAttrs& b) {
     return a.def_ == b.def_ &&
            (a.op_ == b.op_ || a.def_->equal(a.get(), b.get()));
