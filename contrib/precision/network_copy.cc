@@ -180,9 +180,7 @@ absl::StatusOr<ShortFloats> ToShortFloats(const NDArray& floats,
     ++result.cut_off;
   }
   NODEWISE_ASSIGN_OR_RETURN(result.data,
-                            NDArray::Empty(floats.shape(), type, kCpu));
-  StoreDoubles(numbers.data(), 0, static_cast<int64_t>(numbers.size()),
-               result.data);
+                            FromDoubles(numbers, floats.shape(), type));
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/precision/calibration.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise {
 
@@ -44,9 +45,8 @@ class NetworkCopy {
   // Returns the attributes of an operator that the new network's opsets have.
   template <typename Class>
   absl::StatusOr<OpAttrs> AttrsOf(const Class& op) const {
-    auto row = RowOf(&kTypeTag<Class>);
-    if (!row.ok()) return row.status();
-    return OpAttrs::Of(*row, op);
+    NODEWISE_ASSIGN_OR_RETURN(const auto* const row, RowOf(&kTypeTag<Class>));
+    return OpAttrs::Of(row, op);
   }
   // Adds an operation that the old network does not have; it and its output are
   // called so, or like it. The output is called `output` if that is not empty.
@@ -54,9 +54,8 @@ class NetworkCopy {
   absl::StatusOr<ValueId> Add(const Class& op, std::vector<ValueId> inputs,
                               const std::string& name,
                               const std::string& output = "") {
-    auto attrs = AttrsOf(op);
-    if (!attrs.ok()) return attrs.status();
-    return AddNew(*std::move(attrs), std::move(inputs), name, output);
+    NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, AttrsOf(op));
+    return AddNew(std::move(attrs), std::move(inputs), name, output);
   }
   absl::StatusOr<ValueId> AddConstant(const std::string& name, NDArray data);
 

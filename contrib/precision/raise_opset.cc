@@ -45,11 +45,10 @@ template <typename Class>
 absl::StatusOr<Values> Replace(const OldOperation& old, const Class& op,
                                Values inputs, NetworkCopy& copy,
                                const std::string& suffix = "") {
-  auto attrs = copy.AttrsOf(op);
-  if (!attrs.ok()) return attrs.status();
+  NODEWISE_ASSIGN_OR_RETURN(OpAttrs attrs, copy.AttrsOf(op));
   std::vector<std::string> suffixes(old.operation.outputs.size());
   suffixes.back() = suffix;
-  return copy.AddAs(old.operation, *std::move(attrs), std::move(inputs),
+  return copy.AddAs(old.operation, std::move(attrs), std::move(inputs),
                     suffixes);
 }
 
@@ -123,15 +122,14 @@ absl::StatusOr<Values> ConvertBatchNorm(const OldOperation& old,
           "attribute spatial is 0, which later opsets do not have");
     }
   }
-  if (copy.made().opset() >= kSaysWhether) {
-    if (old.operation.outputs.size() > 1) {
-      return InvalidArgument(
-          "has outputs of training that later opsets do not");
-    }
-    return Extend<ops::BatchNormAttributes, Old>(old, ops::BatchNormalization{},
-                                                 copy);
+  if (copy.made().opset() < kSaysWhether) {
+    return Extend<ops::BatchNormAttributes, Old>(
+        old, ops::BatchNormalization9{}, copy);
   }
-  return Extend<ops::BatchNormAttributes, Old>(old, ops::BatchNormalization9{},
+  if (old.operation.outputs.size() > 1) {
+    return InvalidArgument("has outputs of training that later opsets do not");
+  }
+  return Extend<ops::BatchNormAttributes, Old>(old, ops::BatchNormalization{},
                                                copy);
 }
 
@@ -203,11 +201,11 @@ absl::StatusOr<Values> ConvertSoftmax(const OldOperation& old,
                             Replace(old, Now{1}, {rows}, copy, "_rows"));
   // A shape that is known is a constant, which needs no operation in the run.
   const auto sizes = type.sizes();
-  absl::StatusOr<ValueId> shape =
-      sizes.has_value() ? AddIntegers(name + "_shape", *sizes, copy)
-                        : copy.Add(ops::Shape{}, {x}, name + "_shape");
-  if (!shape.ok()) return shape.status();
-  NODEWISE_ASSIGN_OR_RETURN(made[0], copy.Add(ops::Reshape{}, {made[0], *shape},
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId shape,
+                            sizes.has_value()
+                                ? AddIntegers(name + "_shape", *sizes, copy)
+                                : copy.Add(ops::Shape{}, {x}, name + "_shape"));
+  NODEWISE_ASSIGN_OR_RETURN(made[0], copy.Add(ops::Reshape{}, {made[0], shape},
                                               name + "_reshape", name));
   return made;
 }

@@ -158,8 +158,7 @@ struct ShortFloatMaker {
       if (*bound != kNoValue) continue;
       const double largest = type == kFloat16 ? 65504 : 0x1.FEp127;
       const double number = bound == &least ? -largest : largest;
-      NODEWISE_ASSIGN_OR_RETURN(NDArray data, NDArray::Empty({}, type, kCpu));
-      StoreDoubles(&number, 0, 1, data);
+      NODEWISE_ASSIGN_OR_RETURN(NDArray data, FromDoubles({number}, {}, type));
       NODEWISE_ASSIGN_OR_RETURN(
           *bound, copy.AddConstant(bound == &least ? "least" : "most",
                                    std::move(data)));
