@@ -41,11 +41,10 @@ constexpr std::string_view kMovers[] = {
     "Reshape",      "Slice",        "Split",    "Squeeze", "Tile",
     "Transpose",    "SpaceToDepth", "Unsqueeze"};
 
-template <size_t kCount>
-bool IsAmong(const std::string_view (&kinds)[kCount],
+bool IsAmong(absl::Span<const std::string_view> kinds,
              const Operation& operation) {
   return operation.def().domain.empty() &&
-         std::find(kinds, kinds + kCount, operation.kind()) != kinds + kCount;
+         std::ranges::find(kinds, operation.kind()) != kinds.end();
 }
 
 // Others whose results are numbers that they have read, or exact in any type.
@@ -384,23 +383,22 @@ class BoundsCarrier {
   static absl::StatusOr<NDArray> Moved(const NDArray& tensor,
                                        const InexactInput& input, double sign,
                                        BoundList list) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        NDArray moved, NDArray::Empty(tensor.shape(), tensor.dtype(), kCpu));
     std::vector<double> values = input.values;
     const double* const bounds = (input.bounds->*list).data();
     for (size_t i = 0; i < values.size(); ++i) {
       const bool at_pole = input.has_pole && std::fabs(values[i]) <= bounds[i];
       values[i] += at_pole ? kUnknown : sign * bounds[i];
     }
-    const auto count = static_cast<int64_t>(values.size());
-    StoreDoubles(values.data(), 0, count, moved);
+    NODEWISE_ASSIGN_OR_RETURN(
+        const NDArray moved,
+        FromDoubles(values, tensor.shape(), tensor.dtype()));
     const std::vector<double> stored = ToDoubles(moved);
     const HalfUlps half_ulp(tensor.dtype());
     for (size_t i = 0; i < values.size(); ++i) {
       const double away = sign * half_ulp(values[i]);
       values[i] += sign * (values[i] - stored[i]) <= 0 ? 0 : away;
     }
-    StoreDoubles(values.data(), 0, count, moved);
+    StoreDoubles(values.data(), 0, CountOf(moved), moved);
     return moved;
   }
 

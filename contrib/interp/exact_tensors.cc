@@ -39,8 +39,7 @@ constexpr Draw kDraws[] = {{3, 1}, {1, 1},  {1, 2}, {1, 4},
 
 bool IsSum(const OperatorDef& def) {
   return def.domain.empty() &&
-         std::find(std::begin(kSumKinds), std::end(kSumKinds), def.name) !=
-             std::end(kSumKinds);
+         std::ranges::find(kSumKinds, def.name) != std::end(kSumKinds);
 }
 
 bool IsSum(const Operation& operation) { return IsSum(operation.def()); }
@@ -140,12 +139,6 @@ absl::StatusOr<NDArray> SizesOf(const NDArray& tensor, const NDArray& larger) {
   return FromDoubles(numbers, tensor.shape(), tensor.dtype());
 }
 
-absl::StatusOr<NDArray> Negated(const NDArray& tensor) {
-  std::vector<double> numbers = ToDoubles(tensor);
-  for (double& number : numbers) number = -number;
-  return FromDoubles(numbers, tensor.shape(), tensor.dtype());
-}
-
 // Runs a network on drawn inputs, and sees to it that all sums are exact.
 // Beside each value goes how large it and all that it is a sum of may be: what
 // comes out if nothing has a sign. So kernels may also multiply and add up in
@@ -220,7 +213,11 @@ class ExactRun {
       }
     }
     if (operation.kind() == "Sub") {
-      NODEWISE_ASSIGN_OR_RETURN(inputs[1], Negated(inputs[1]));
+      std::vector<double> negated = ToDoubles(inputs[1]);
+      for (double& number : negated) number = -number;
+      NODEWISE_ASSIGN_OR_RETURN(
+          inputs[1],
+          FromDoubles(negated, inputs[1].shape(), inputs[1].dtype()));
     }
     const absl::InlinedVector<bool, 4> wanted(operation.outputs.size(), true);
     NODEWISE_ASSIGN_OR_RETURN(

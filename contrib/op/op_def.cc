@@ -81,15 +81,6 @@ bool Same(const T& a, const T& b) {
   return a == b;
 }
 
-// Operators have a few attributes each, for which a walk is faster than an
-// index.
-const AttrField* FindField(const OperatorDef& def, std::string_view name) {
-  for (const AttrField& field : def.fields) {
-    if (field.name == name) return &field;
-  }
-  return nullptr;
-}
-
 // A word that is nearly an attribute is most likely one that is misspelt.
 std::string UnknownAttr(const OperatorDef& def, std::string_view name) {
   std::vector<std::string> known;
@@ -127,17 +118,18 @@ bool IsEmpty(const std::optional<AttrValue>& value) {
       *value);
 }
 
-// Sets one attribute; returns what is wrong with it, or "".
+// Sets one attribute; returns what is wrong with it, or "". Operators have a
+// few attributes each, for which a walk is faster than an index.
 std::string SetAttr(const OperatorDef& def, const NamedAttr& attr, void* op,
                     std::vector<bool>* is_set) {
-  const AttrField* const field = FindField(def, attr.name);
-  if (field == nullptr) return UnknownAttr(def, attr.name);
-  const auto i = static_cast<size_t>(field - def.fields.data());
+  const auto field = std::ranges::find(def.fields, attr.name, &AttrField::name);
+  if (field == def.fields.end()) return UnknownAttr(def, attr.name);
+  const auto i = static_cast<size_t>(field - def.fields.begin());
   if ((*is_set)[i]) {
     return fmt::format("attribute {}: is given twice", field->name);
   }
   (*is_set)[i] = true;
-  absl::Status status = SetField(*field, attr.value, op);
+  const absl::Status status = SetField(*field, attr.value, op);
   if (status.ok()) return "";
   return fmt::format("attribute {}: {}", field->name, MessageOf(status));
 }
@@ -155,10 +147,9 @@ size_t FewestOf(const Params& params) {
 }
 
 size_t MostOf(const Params& params) {
-  const bool is_variadic = std::ranges::any_of(params, [](const Param& param) {
-    return param.kind == Param::Kind::kVariadic;
-  });
-  return is_variadic ? SIZE_MAX : params.size();
+  const auto* const variadic =
+      std::ranges::find(params, Param::Kind::kVariadic, &Param::kind);
+  return variadic == params.end() ? params.size() : SIZE_MAX;
 }
 
 // The order in which OpSet keeps its rows: Find() looks for the last that is
@@ -422,9 +413,8 @@ int64_t TextMemo::count_made() const {
 // A Dropout has a seed, but draws only if its third input may tell it to
 // train.
 bool DrawsRandomNumbers(const OperatorDef& def, size_t num_inputs) {
-  const bool has_seed = std::ranges::any_of(
-      def.fields, [](const AttrField& field) { return field.name == "seed"; });
-  return has_seed && (def.name != "Dropout" || num_inputs > 2);
+  return std::ranges::count(def.fields, "seed", &AttrField::name) > 0 &&
+         (def.name != "Dropout" || num_inputs > 2);
 }
 
 // The node's name goes into the seed, so that two Dropouts of one model drop
