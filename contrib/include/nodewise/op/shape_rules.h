@@ -22,7 +22,7 @@ absl::Status RequireInteger(const Inputs& in, size_t i);
 absl::Status RequireNumber(const Inputs& in, size_t i);  // Float or integer.
 absl::Status RequireBool(const Inputs& in, size_t i);
 absl::Status RequireType(const Inputs& in, size_t i, DLDataType dtype);
-// Of such a type; the message says that `expected` is.
+// Requires a type for which is_right() is true, which `expected` says in words.
 absl::Status RequireType(const Inputs& in, size_t i,
                          bool (*is_right)(DLDataType), const char* expected);
 // int32 or int64.
