@@ -570,14 +570,6 @@ constexpr OperatorDef ArithmeticRow(const char* name, int since,
        .outputs = {"C"},
        .bound = bound});
 }
-template <typename Class>
-constexpr OperatorDef PowRow(int since) {
-  return Row<Class, Binary<Class, Raising>>({.name = "Pow",
-                                             .since = since,
-                                             .inputs = {"X", "Y"},
-                                             .outputs = {"Z"},
-                                             .bound = Ulps(16)});
-}
 // Only the name of the output tells these rows apart.
 template <typename Class, typename Rules>
 constexpr OperatorDef VariadicRow(const char* name, int since,
@@ -598,18 +590,14 @@ constexpr OperatorDef kArithmeticOperators[] = {
     ArithmeticRow<ops::Mul, Multiplying>("Mul", 7, kExact),
     ArithmeticRow<ops::Div1, Dividing>("Div", 1, Ulps(1)),
     ArithmeticRow<ops::Div, Dividing>("Div", 7, Ulps(1)),
-    Row<ops::Mod, ModOfIntegers>(
-        {.name = "Mod", .since = 10, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    Row<ops::Mod, Mod>(
-        {.name = "Mod", .since = 28, .inputs = {"A", "B"}, .outputs = {"C"}}),
-    PowRow<ops::Pow1>(1),
-    PowRow<ops::Pow>(7),
-    Row<ops::PRelu, PReluByChannel>(
-        {.name = "PRelu", .inputs = {"X", "slope"}, .outputs = {"Y"}}),
-    Row<ops::PRelu, PRelu>({.name = "PRelu",
-                            .since = 7,
-                            .inputs = {"X", "slope"},
-                            .outputs = {"Y"}}),
+    Row<ops::Mod, ModOfIntegers>("Mod", 10, {"A", "B"}, {"C"}),
+    Row<ops::Mod, Mod>("Mod", 28, {"A", "B"}, {"C"}),
+    Row<ops::Pow1, Binary<ops::Pow1, Raising>>("Pow", 1, {"X", "Y"}, {"Z"},
+                                               Ulps(16)),
+    Row<ops::Pow, Binary<ops::Pow, Raising>>("Pow", 7, {"X", "Y"}, {"Z"},
+                                             Ulps(16)),
+    Row<ops::PRelu, PReluByChannel>("PRelu", 1, {"X", "slope"}, {"Y"}),
+    Row<ops::PRelu, PRelu>("PRelu", 7, {"X", "slope"}, {"Y"}),
     Row<ops::Clip, Clip>({.name = "Clip",
                           .inputs = {"input", Optional("min"), Optional("max")},
                           .outputs = {"output"},

@@ -714,11 +714,8 @@ constexpr OperatorDef kAttentions[] = {
     AttentionRow<ops::Attention23, AttentionRules<ops::Attention23>>(23),
     AttentionRow<ops::Attention, Attention>(25),
     Row<ops::RotaryEmbedding, RotaryEmbedding>(
-        {.name = "RotaryEmbedding",
-         .since = 23,
-         .inputs = {"X", "cos_cache", "sin_cache", Optional("position_ids")},
-         .outputs = {"Y"},
-         .bound = kSum}),
+        "RotaryEmbedding", 23,
+        {"X", "cos_cache", "sin_cache", Optional("position_ids")}, {"Y"}, kSum),
 };
 
 }  // namespace

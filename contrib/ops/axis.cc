@@ -272,22 +272,15 @@ struct Cumulative : Class, OneFlopEach, KeepsType {
   }
 };
 
-template <typename Class, typename Operation>
-constexpr OperatorDef CumulativeRow(const char* name, int since) {
-  return Row<Class, Cumulative<Class, Operation>>({.name = name,
-                                                   .since = since,
-                                                   .inputs = {"x", "axis"},
-                                                   .outputs = {"y"},
-                                                   .bound = kSum});
-}
-
 constexpr OperatorDef kAxisOperators[] = {
-    Row<ops::ArgMax, ArgExtreme<ops::ArgMax, true>>(
-        {.name = "ArgMax", .inputs = {"data"}, .outputs = {"reduced"}}),
-    Row<ops::ArgMin, ArgExtreme<ops::ArgMin, false>>(
-        {.name = "ArgMin", .inputs = {"data"}, .outputs = {"reduced"}}),
-    CumulativeRow<ops::CumSum, CumulativeSum>("CumSum", 11),
-    CumulativeRow<ops::CumProd, CumulativeProduct>("CumProd", 26),
+    Row<ops::ArgMax, ArgExtreme<ops::ArgMax, true>>("ArgMax", 1, {"data"},
+                                                    {"reduced"}),
+    Row<ops::ArgMin, ArgExtreme<ops::ArgMin, false>>("ArgMin", 1, {"data"},
+                                                     {"reduced"}),
+    Row<ops::CumSum, Cumulative<ops::CumSum, CumulativeSum>>(
+        "CumSum", 11, {"x", "axis"}, {"y"}, kSum),
+    Row<ops::CumProd, Cumulative<ops::CumProd, CumulativeProduct>>(
+        "CumProd", 26, {"x", "axis"}, {"y"}, kSum),
 };
 
 }  // namespace

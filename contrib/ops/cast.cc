@@ -189,18 +189,10 @@ struct BitCast : ops::BitCast {
 };
 
 constexpr OperatorDef kCastOperators[] = {
-    Row<ops::Cast, Cast>({.name = "Cast",
-                          .since = 6,
-                          .inputs = {"input"},
-                          .outputs = {"output"}}),
-    Row<ops::CastLike, CastLike>({.name = "CastLike",
-                                  .since = 15,
-                                  .inputs = {"input", "target_type"},
-                                  .outputs = {"output"}}),
-    Row<ops::BitCast, BitCast>({.name = "BitCast",
-                                .since = 26,
-                                .inputs = {"input"},
-                                .outputs = {"output"}}),
+    Row<ops::Cast, Cast>("Cast", 6, {"input"}, {"output"}),
+    Row<ops::CastLike, CastLike>("CastLike", 15, {"input", "target_type"},
+                                 {"output"}),
+    Row<ops::BitCast, BitCast>("BitCast", 26, {"input"}, {"output"}),
 };
 
 }  // namespace

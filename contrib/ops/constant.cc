@@ -393,28 +393,16 @@ struct Trilu : ops::Trilu, KeepsType {
   }
 };
 
-// All but Range are exact.
-template <typename Class, typename Rules>
-constexpr OperatorDef ConstantRow(const char* name, int since,
-                                  const Params& inputs, const Params& outputs) {
-  return Row<Class, Rules>(
-      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
-}
-
 constexpr OperatorDef kConstantRows[] = {
-    ConstantRow<ops::Constant, Constant>("Constant", 1, {}, {"output"}),
-    ConstantRow<ops::ConstantOfShape, ConstantOfShape>("ConstantOfShape", 9,
-                                                       {"input"}, {"output"}),
-    Row<ops::Range, Range>({.name = "Range",
-                            .since = 11,
-                            .inputs = {"start", "limit", "delta"},
-                            .outputs = {"output"},
-                            .bound = kSum}),
-    ConstantRow<ops::OneHot, OneHot>(
-        "OneHot", 9, {"indices", "depth", "values"}, {"output"}),
-    ConstantRow<ops::EyeLike, EyeLike>("EyeLike", 9, {"input"}, {"output"}),
-    ConstantRow<ops::Trilu, Trilu>("Trilu", 14, {"input", Optional("k")},
-                                   {"output"}),
+    Row<ops::Constant, Constant>("Constant", 1, {}, {"output"}),
+    Row<ops::ConstantOfShape, ConstantOfShape>("ConstantOfShape", 9, {"input"},
+                                               {"output"}),
+    Row<ops::Range, Range>("Range", 11, {"start", "limit", "delta"}, {"output"},
+                           kSum),
+    Row<ops::OneHot, OneHot>("OneHot", 9, {"indices", "depth", "values"},
+                             {"output"}),
+    Row<ops::EyeLike, EyeLike>("EyeLike", 9, {"input"}, {"output"}),
+    Row<ops::Trilu, Trilu>("Trilu", 14, {"input", Optional("k")}, {"output"}),
 };
 
 }  // namespace

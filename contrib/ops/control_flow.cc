@@ -658,27 +658,17 @@ struct Scan8 : ops::Scan8 {
 };
 
 constexpr OperatorDef kControlFlowRows[] = {
-    Row<ops::If, If>({.name = "If",
-                      .inputs = {"cond", Variadic("captures")},
-                      .outputs = {Variadic("outputs")},
-                      .bound = kSum}),
+    Row<ops::If, If>("If", 1, {"cond", Variadic("captures")},
+                     {Variadic("outputs")}, kSum),
     Row<ops::Loop, Loop>(
-        {.name = "Loop",
-         .inputs = {Optional("M"), Optional("cond"), Variadic("v_initial")},
-         .outputs = {Variadic("v_final_and_scan_outputs")},
-         .bound = kSum}),
+        "Loop", 1, {Optional("M"), Optional("cond"), Variadic("v_initial")},
+        {Variadic("v_final_and_scan_outputs")}, kSum),
     Row<ops::Scan8, Scan8>(
-        {.name = "Scan",
-         .since = 8,
-         .inputs = {Optional("sequence_lens"),
-                    Variadic("initial_state_and_scan_inputs")},
-         .outputs = {Variadic("final_state_and_scan_outputs")},
-         .bound = kSum}),
-    Row<ops::Scan, Scan>({.name = "Scan",
-                          .since = 9,
-                          .inputs = {Variadic("initial_state_and_scan_inputs")},
-                          .outputs = {Variadic("final_state_and_scan_outputs")},
-                          .bound = kSum}),
+        "Scan", 8,
+        {Optional("sequence_lens"), Variadic("initial_state_and_scan_inputs")},
+        {Variadic("final_state_and_scan_outputs")}, kSum),
+    Row<ops::Scan, Scan>("Scan", 9, {Variadic("initial_state_and_scan_inputs")},
+                         {Variadic("final_state_and_scan_outputs")}, kSum),
 };
 
 }  // namespace

@@ -785,27 +785,15 @@ struct DeformConv : ops::DeformConv {
 };
 
 constexpr OperatorDef kConvs[] = {
-    Row<ops::Conv, Conv>({.name = "Conv",
-                          .inputs = {"X", "W", Optional("B")},
-                          .outputs = {"Y"},
-                          .bound = kSum}),
+    Row<ops::Conv, Conv>("Conv", 1, {"X", "W", Optional("B")}, {"Y"}, kSum),
     Row<ops::ConvInteger, ConvInteger>(
-        {.name = "ConvInteger",
-         .since = 10,
-         .inputs = {"x", "w", Optional("x_zero_point"),
-                    Optional("w_zero_point")},
-         .outputs = {"y"},
-         .bound = kExact}),
-    Row<ops::ConvTranspose, ConvTranspose>({.name = "ConvTranspose",
-                                            .inputs = {"X", "W", Optional("B")},
-                                            .outputs = {"Y"},
-                                            .bound = kSum}),
+        "ConvInteger", 10,
+        {"x", "w", Optional("x_zero_point"), Optional("w_zero_point")}, {"y"}),
+    Row<ops::ConvTranspose, ConvTranspose>(
+        "ConvTranspose", 1, {"X", "W", Optional("B")}, {"Y"}, kSum),
     Row<ops::DeformConv, DeformConv>(
-        {.name = "DeformConv",
-         .since = 19,
-         .inputs = {"X", "W", "offset", Optional("B"), Optional("mask")},
-         .outputs = {"Y"},
-         .bound = kSum}),
+        "DeformConv", 19, {"X", "W", "offset", Optional("B"), Optional("mask")},
+        {"Y"}, kSum),
 };
 
 }  // namespace

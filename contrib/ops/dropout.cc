@@ -128,18 +128,11 @@ struct Dropout : ops::Dropout {
   }
 };
 
-// Rows without a ratio as an input.
-template <typename Class, typename Rules>
-constexpr OperatorDef OldRow(int since) {
-  return Row<Class, Rules>({.name = "Dropout",
-                            .since = since,
-                            .inputs = {"data"},
-                            .outputs = {"output", Optional("mask")}});
-}
-
 constexpr OperatorDef kDropoutRows[] = {
-    OldRow<ops::Dropout6, Dropout6>(6),
-    OldRow<ops::Dropout7, Dropout7>(7),
+    Row<ops::Dropout6, Dropout6>("Dropout", 6, {"data"},
+                                 {"output", Optional("mask")}),
+    Row<ops::Dropout7, Dropout7>("Dropout", 7, {"data"},
+                                 {"output", Optional("mask")}),
     Row<ops::Dropout, Dropout>(
         {.name = "Dropout",
          .since = 10,

@@ -319,7 +319,8 @@ struct OneHotEncoder : ops::OneHotEncoder {
 };
 
 // Rows are built in double and stored as float32, whose own rounding is the
-// only one for all types but integers of 64 bits.
+// only one for all types but integers of 64 bits, which may be rounded to
+// float64 on the way.
 struct FeatureVectorizer : ops::FeatureVectorizer {
   static constexpr auto Fields() {
     using Class = ops::FeatureVectorizer;
@@ -606,33 +607,16 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
 };
 
 constexpr OperatorDef kEncoders[] = {
-    Row<ops::LabelEncoder2, Encoder<ops::LabelEncoder2>>(
-        {.name = "LabelEncoder",
-         .domain = "ai.onnx.ml",
-         .since = 2,
-         .inputs = {"X"},
-         .outputs = {"Y"}}),
-    Row<ops::LabelEncoder, Encoder<ops::LabelEncoder>>({.name = "LabelEncoder",
-                                                        .domain = "ai.onnx.ml",
-                                                        .since = 4,
-                                                        .inputs = {"X"},
-                                                        .outputs = {"Y"}}),
-    Row<ops::OneHotEncoder, OneHotEncoder>({.name = "OneHotEncoder",
-                                            .domain = "ai.onnx.ml",
-                                            .inputs = {"X"},
-                                            .outputs = {"Y"}}),
-    Row<ops::FeatureVectorizer, FeatureVectorizer>(
-        {.name = "FeatureVectorizer",
-         .domain = "ai.onnx.ml",
-         .inputs = {Variadic("X")},
-         .outputs = {"Y"},
-         // Integers of 64 bits may be rounded to float64 on the way.
-         .bound = Ulps(1)}),
-    Row<ops::TfIdfVectorizer, TfIdfVectorizer>({.name = "TfIdfVectorizer",
-                                                .since = 9,
-                                                .inputs = {"X"},
-                                                .outputs = {"Y"},
-                                                .bound = kSum}),
+    ClassicRow<ops::LabelEncoder2, Encoder<ops::LabelEncoder2>>(
+        "LabelEncoder", 2, {"X"}, {"Y"}),
+    ClassicRow<ops::LabelEncoder, Encoder<ops::LabelEncoder>>("LabelEncoder", 4,
+                                                              {"X"}, {"Y"}),
+    ClassicRow<ops::OneHotEncoder, OneHotEncoder>("OneHotEncoder", 1, {"X"},
+                                                  {"Y"}),
+    ClassicRow<ops::FeatureVectorizer, FeatureVectorizer>(
+        "FeatureVectorizer", 1, {Variadic("X")}, {"Y"}, Ulps(1)),
+    Row<ops::TfIdfVectorizer, TfIdfVectorizer>("TfIdfVectorizer", 9, {"X"},
+                                               {"Y"}, kSum),
 };
 
 }  // namespace

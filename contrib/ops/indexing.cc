@@ -645,41 +645,24 @@ struct TensorScatter : ops::TensorScatter, KeepsType {
   }
 };
 
-// The rows that take indices for data, without and with updates.
-template <typename Class, typename Rules>
-constexpr OperatorDef GatherRow(const char* name, int since) {
-  return Row<Class, Rules>({.name = name,
-                            .since = since,
-                            .inputs = {"data", "indices"},
-                            .outputs = {"output"}});
-}
-template <typename Class, typename Rules>
-constexpr OperatorDef ScatterRow(const char* name, int since) {
-  return Row<Class, Rules>({.name = name,
-                            .since = since,
-                            .inputs = {"data", "indices", "updates"},
-                            .outputs = {"output"},
-                            .bound = kSum});
-}
-
 constexpr OperatorDef kIndexingRows[] = {
-    GatherRow<ops::Gather, Gather>("Gather", 1),
-    GatherRow<ops::GatherElements, GatherElements>("GatherElements", 11),
-    GatherRow<ops::GatherND, GatherND>("GatherND", 11),
+    Row<ops::Gather, Gather>("Gather", 1, {"data", "indices"}, {"output"}),
+    Row<ops::GatherElements, GatherElements>("GatherElements", 11,
+                                             {"data", "indices"}, {"output"}),
+    Row<ops::GatherND, GatherND>("GatherND", 11, {"data", "indices"},
+                                 {"output"}),
     Row<ops::ReverseSequence, ReverseSequence>(
-        {.name = "ReverseSequence",
-         .since = 10,
-         .inputs = {"input", "sequence_lens"},
-         .outputs = {"Y"}}),
-    ScatterRow<ops::Scatter, ScatterAlongAxis<ops::Scatter>>("Scatter", 9),
-    ScatterRow<ops::ScatterElements, ScatterAlongAxis<ops::ScatterElements>>(
-        "ScatterElements", 11),
-    ScatterRow<ops::ScatterND, ScatterND>("ScatterND", 11),
+        "ReverseSequence", 10, {"input", "sequence_lens"}, {"Y"}),
+    Row<ops::Scatter, ScatterAlongAxis<ops::Scatter>>(
+        "Scatter", 9, {"data", "indices", "updates"}, {"output"}, kSum),
+    Row<ops::ScatterElements, ScatterAlongAxis<ops::ScatterElements>>(
+        "ScatterElements", 11, {"data", "indices", "updates"}, {"output"},
+        kSum),
+    Row<ops::ScatterND, ScatterND>(
+        "ScatterND", 11, {"data", "indices", "updates"}, {"output"}, kSum),
     Row<ops::TensorScatter, TensorScatter>(
-        {.name = "TensorScatter",
-         .since = 24,
-         .inputs = {"past_cache", "update", Optional("write_indices")},
-         .outputs = {"present_cache"}}),
+        "TensorScatter", 24,
+        {"past_cache", "update", Optional("write_indices")}, {"present_cache"}),
 };
 
 }  // namespace

@@ -411,26 +411,14 @@ struct MeanVarianceNormalization
 
 constexpr OperatorDef kLayerNormOperators[] = {
     Row<ops::LayerNormalization, LayerNormalization>(
-        {.name = "LayerNormalization",
-         .since = 17,
-         .inputs = {"X", "Scale", Optional("B")},
-         .outputs = {"Y", Optional("Mean"), Optional("InvStdDev")},
-         .bound = kSum}),
-    Row<ops::RMSNormalization, RMSNormalization>({.name = "RMSNormalization",
-                                                  .since = 23,
-                                                  .inputs = {"X", "scale"},
-                                                  .outputs = {"Y"},
-                                                  .bound = kSum}),
-    Row<ops::LpNormalization, LpNormalization>({.name = "LpNormalization",
-                                                .inputs = {"input"},
-                                                .outputs = {"output"},
-                                                .bound = kSum}),
+        "LayerNormalization", 17, {"X", "Scale", Optional("B")},
+        {"Y", Optional("Mean"), Optional("InvStdDev")}, kSum),
+    Row<ops::RMSNormalization, RMSNormalization>("RMSNormalization", 23,
+                                                 {"X", "scale"}, {"Y"}, kSum),
+    Row<ops::LpNormalization, LpNormalization>("LpNormalization", 1, {"input"},
+                                               {"output"}, kSum),
     Row<ops::MeanVarianceNormalization, MeanVarianceNormalization>(
-        {.name = "MeanVarianceNormalization",
-         .since = 9,
-         .inputs = {"X"},
-         .outputs = {"Y"},
-         .bound = kSum}),
+        "MeanVarianceNormalization", 9, {"X"}, {"Y"}, kSum),
 };
 
 }  // namespace

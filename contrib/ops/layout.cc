@@ -815,20 +815,13 @@ struct Transpose : ops::Transpose {
   }
 };
 
-template <typename Class, typename Rules>
-constexpr OperatorDef LayoutRow(const char* name, int since,
-                                const Params& inputs, const Params& outputs) {
-  return Row<Class, Rules>(
-      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
-}
-
 constexpr OperatorDef kLayoutRows[] = {
     Row<ops::Reshape, Reshape>({.name = "Reshape",
                                 .since = 1,
                                 .inputs = {"data", "shape"},
                                 .outputs = {"reshaped"},
                                 .moved = {{"shape", 1, 5}}}),
-    LayoutRow<ops::Flatten, Flatten>("Flatten", 1, {"input"}, {"output"}),
+    Row<ops::Flatten, Flatten>("Flatten", 1, {"input"}, {"output"}),
     Row<ops::Squeeze, Squeeze>({.name = "Squeeze",
                                 .since = 1,
                                 .inputs = {"data", Optional("axes")},
@@ -839,10 +832,10 @@ constexpr OperatorDef kLayoutRows[] = {
                                     .inputs = {"data", "axes"},
                                     .outputs = {"expanded"},
                                     .moved = {{"axes", 1, 13}}}),
-    LayoutRow<ops::Identity, Identity>("Identity", 1, {"input"}, {"output"}),
-    LayoutRow<ops::Expand, Expand>("Expand", 8, {"input", "shape"}, {"output"}),
-    LayoutRow<ops::Shape, ShapeOf>("Shape", 1, {"data"}, {"shape"}),
-    LayoutRow<ops::Size, Size>("Size", 1, {"data"}, {"size"}),
+    Row<ops::Identity, Identity>("Identity", 1, {"input"}, {"output"}),
+    Row<ops::Expand, Expand>("Expand", 8, {"input", "shape"}, {"output"}),
+    Row<ops::Shape, ShapeOf>("Shape", 1, {"data"}, {"shape"}),
+    Row<ops::Size, Size>("Size", 1, {"data"}, {"size"}),
     Row<ops::Slice, Slice>(
         {.name = "Slice",
          .since = 1,
@@ -855,10 +848,9 @@ constexpr OperatorDef kLayoutRows[] = {
                             .inputs = {"input", Optional("split")},
                             .outputs = {Variadic("outputs")},
                             .moved = {{"split", 1, 13}}}),
-    LayoutRow<ops::Concat, Concat>("Concat", 4, {Variadic("inputs")},
-                                   {"concat_result"}),
-    LayoutRow<ops::Transpose, Transpose>("Transpose", 1, {"data"},
-                                         {"transposed"}),
+    Row<ops::Concat, Concat>("Concat", 4, {Variadic("inputs")},
+                             {"concat_result"}),
+    Row<ops::Transpose, Transpose>("Transpose", 1, {"data"}, {"transposed"}),
 };
 
 }  // namespace

@@ -690,21 +690,13 @@ struct Inverse : ops::Inverse, KeepsType {
 };
 
 constexpr OperatorDef kEinsums[] = {
-    Row<ops::Einsum, Einsum>({.name = "Einsum",
-                              .since = 12,
-                              .inputs = {Variadic("Inputs")},
-                              .outputs = {"Output"},
-                              .bound = kSum}),
+    Row<ops::Einsum, Einsum>("Einsum", 12, {Variadic("Inputs")}, {"Output"},
+                             kSum),
 };
 constexpr OperatorDef kDets[] = {
-    Row<ops::Det, Det>({.name = "Det",
-                        .since = 11,
-                        .inputs = {"X"},
-                        .outputs = {"Y"},
-                        .bound = kSum}),
+    Row<ops::Det, Det>("Det", 11, {"X"}, {"Y"}, kSum),
     Row<ops::Inverse, Inverse>({.name = "Inverse",
                                 .domain = "com.microsoft",
-                                .since = 1,
                                 .inputs = {"X"},
                                 .outputs = {"Y"},
                                 .bound = kSum}),

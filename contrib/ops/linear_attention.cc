@@ -510,12 +510,10 @@ struct LinearAttention : ops::LinearAttention {
 
 constexpr OperatorDef kLinearAttentions[] = {
     Row<ops::LinearAttention, LinearAttention>(
-        {.name = "LinearAttention",
-         .since = 27,
-         .inputs = {"query", "key", "value", Optional("past_state"),
-                    Optional("decay"), Optional("beta")},
-         .outputs = {"output", "present_state"},
-         .bound = kSum}),
+        "LinearAttention", 27,
+        {"query", "key", "value", Optional("past_state"), Optional("decay"),
+         Optional("beta")},
+        {"output", "present_state"}, kSum),
 };
 
 // The past state is input 3 here, too.
@@ -665,12 +663,9 @@ struct CausalConvWithState : ops::CausalConvWithState {
 
 constexpr OperatorDef kCausalConvs[] = {
     Row<ops::CausalConvWithState, CausalConvWithState>(
-        {.name = "CausalConvWithState",
-         .since = 27,
-         .inputs = {"input", "weight", Optional("bias"),
-                    Optional("past_state")},
-         .outputs = {"output", "present_state"},
-         .bound = kSum}),
+        "CausalConvWithState", 27,
+        {"input", "weight", Optional("bias"), Optional("past_state")},
+        {"output", "present_state"}, kSum),
 };
 
 }  // namespace

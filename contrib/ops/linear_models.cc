@@ -572,21 +572,12 @@ struct SVMClassifier : ops::SVMClassifier {
 };
 
 constexpr OperatorDef kLinearModels[] = {
-    Row<ops::LinearClassifier, LinearClassifier>({.name = "LinearClassifier",
-                                                  .domain = "ai.onnx.ml",
-                                                  .inputs = {"X"},
-                                                  .outputs = {"Y", "Z"},
-                                                  .bound = kSum}),
-    Row<ops::SVMClassifier, SVMClassifier>({.name = "SVMClassifier",
-                                            .domain = "ai.onnx.ml",
-                                            .inputs = {"X"},
-                                            .outputs = {"Y", "Z"},
-                                            .bound = kSum}),
-    Row<ops::SVMRegressor, SVMRegressor>({.name = "SVMRegressor",
-                                          .domain = "ai.onnx.ml",
-                                          .inputs = {"X"},
-                                          .outputs = {"Y"},
-                                          .bound = kSum}),
+    ClassicRow<ops::LinearClassifier, LinearClassifier>(
+        "LinearClassifier", 1, {"X"}, {"Y", "Z"}, kSum),
+    ClassicRow<ops::SVMClassifier, SVMClassifier>("SVMClassifier", 1, {"X"},
+                                                  {"Y", "Z"}, kSum),
+    ClassicRow<ops::SVMRegressor, SVMRegressor>("SVMRegressor", 1, {"X"}, {"Y"},
+                                                kSum),
 };
 
 }  // namespace

@@ -255,14 +255,6 @@ constexpr OperatorDef LogicRow(const char* name, int since) {
       {.name = name, .since = since, .inputs = {"A", "B"}, .outputs = {"C"}});
 }
 
-template <typename Class, typename Rules>
-constexpr OperatorDef PlainLogicRow(const char* name, int since,
-                                    const RowList<Param, 16>& inputs,
-                                    const RowList<Param, 16>& outputs) {
-  return Row<Class, Rules>(
-      {.name = name, .since = since, .inputs = inputs, .outputs = outputs});
-}
-
 constexpr OperatorDef kLogicOperators[] = {
     LogicRow<ops::And1, Logical<std::logical_and<>>>("And", 1),
     LogicRow<ops::And, Logical<std::logical_and<>>>("And", 7),
@@ -270,7 +262,7 @@ constexpr OperatorDef kLogicOperators[] = {
     LogicRow<ops::Or, Logical<std::logical_or<>>>("Or", 7),
     LogicRow<ops::Xor1, Logical<std::not_equal_to<>>>("Xor", 1),
     LogicRow<ops::Xor, Logical<std::not_equal_to<>>>("Xor", 7),
-    PlainLogicRow<ops::Not, Not>("Not", 1, {"X"}, {"Y"}),
+    Row<ops::Not, Not>("Not", 1, {"X"}, {"Y"}),
     LogicRow<ops::Equal1, Comparison<std::equal_to<>>>("Equal", 1),
     LogicRow<ops::Equal, Comparison<std::equal_to<>>>("Equal", 7),
     LogicRow<ops::Greater1, Comparison<std::greater<>>>("Greater", 1),
@@ -281,17 +273,15 @@ constexpr OperatorDef kLogicOperators[] = {
         "GreaterOrEqual", 12),
     LogicRow<ops::LessOrEqual, Comparison<std::less_equal<>>>("LessOrEqual",
                                                               12),
-    PlainLogicRow<ops::IsNaN, IsNaN>("IsNaN", 9, {"X"}, {"Y"}),
-    PlainLogicRow<ops::IsInf, IsInf>("IsInf", 10, {"X"}, {"Y"}),
+    Row<ops::IsNaN, IsNaN>("IsNaN", 9, {"X"}, {"Y"}),
+    Row<ops::IsInf, IsInf>("IsInf", 10, {"X"}, {"Y"}),
     LogicRow<ops::BitwiseAnd, Bitwise<std::bit_and<>>>("BitwiseAnd", 18),
     LogicRow<ops::BitwiseOr, Bitwise<std::bit_or<>>>("BitwiseOr", 18),
     LogicRow<ops::BitwiseXor, Bitwise<std::bit_xor<>>>("BitwiseXor", 18),
-    PlainLogicRow<ops::BitwiseNot, BitwiseNot>("BitwiseNot", 18, {"X"}, {"Y"}),
-    PlainLogicRow<ops::BitShift, BitShiftOfUnsigned>("BitShift", 11, {"X", "Y"},
-                                                     {"Z"}),
-    PlainLogicRow<ops::BitShift, BitShift>("BitShift", 28, {"X", "Y"}, {"Z"}),
-    PlainLogicRow<ops::Where, Where>("Where", 9, {"condition", "X", "Y"},
-                                     {"output"}),
+    Row<ops::BitwiseNot, BitwiseNot>("BitwiseNot", 18, {"X"}, {"Y"}),
+    Row<ops::BitShift, BitShiftOfUnsigned>("BitShift", 11, {"X", "Y"}, {"Z"}),
+    Row<ops::BitShift, BitShift>("BitShift", 28, {"X", "Y"}, {"Z"}),
+    Row<ops::Where, Where>("Where", 9, {"condition", "X", "Y"}, {"output"}),
 };
 
 }  // namespace

@@ -58,8 +58,9 @@ def row_of(entry, makers):
 
 
 def rows_of(source):
+    shared = (SOURCES / "util/classic_rules.h").read_text(encoding="utf-8")
     makers = {name: (parameters, body)
-              for name, parameters, body in MAKER.findall(source)}
+              for name, parameters, body in MAKER.findall(shared + source)}
     return [row_of(entry, makers) for table in TABLE.findall(source)
             for entry in split(table)]
 

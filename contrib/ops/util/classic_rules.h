@@ -48,4 +48,18 @@ inline Dim CountRows(const Inputs& in, size_t i) {
   return SideOf(in, i, 0);
 }
 
+// Makes the row of an operator of ai.onnx.ml, as Row() does of ONNX's own.
+template <typename Class, typename Rules>
+constexpr OperatorDef ClassicRow(std::string_view name, int since,
+                                 const RowList<Param, 16>& inputs,
+                                 const RowList<Param, 16>& outputs,
+                                 ErrorBound bound = kExact) {
+  return Row<Class, Rules>({.name = name,
+                            .domain = "ai.onnx.ml",
+                            .since = since,
+                            .inputs = inputs,
+                            .outputs = outputs,
+                            .bound = bound});
+}
+
 }  // namespace nodewise
