@@ -217,9 +217,6 @@ struct Raising : NoElement {
 
 // The result has the shape of x: that of the slope is repeated over it, never
 // the other way round.
-absl::Status CheckSlope(const Inputs& in) {
-  return Arithmetic<Multiplying>::Check(in);
-}
 absl::Status MultiplySlope(EvalArgs& args, const Broadcast& plan) {
   const auto sloped = [](auto x, auto slope) {
     return x < 0 ? Multiplying::Of(slope, x) : x;
@@ -232,7 +229,7 @@ absl::Status MultiplySlope(EvalArgs& args, const Broadcast& plan) {
 
 struct PRelu : ops::PRelu, OneFlopEach, KeepsType {
   absl::Status Check(const Inputs& in) const {
-    NODEWISE_RETURN_IF_ERROR(CheckSlope(in));
+    NODEWISE_RETURN_IF_ERROR(Arithmetic<Multiplying>::Check(in));
     if (!in.type(0).has_rank() || !in.type(1).has_rank()) {
       return absl::OkStatus();
     }
@@ -251,8 +248,8 @@ struct PRelu : ops::PRelu, OneFlopEach, KeepsType {
 // Below opset 7 the slope is one number, or one for each channel.
 struct PReluByChannel : ops::PRelu, KeepsType {
   absl::Status Check(const Inputs& in) const {
-    NODEWISE_RETURN_IF_ERROR(CheckSlope(in));
-    return CheckAligned(in, RuleFor(in.type(0), in.type(1)));
+    return All(Arithmetic<Multiplying>::Check(in),
+               CheckAligned(in, RuleFor(in.type(0), in.type(1))));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     const ops::AxisBroadcast rule =
@@ -480,8 +477,7 @@ struct Total : Class {
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, BroadcastAll(args));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                               args.MakeOutput(0, plan.shape, args.dtype(0)));
-    Bounds* const bounds = args.bounds(0);
-    if (bounds != nullptr) ResizeBounds(plan.count, bounds);
+    Bounds* const bounds = SizedBounds(args, 0, plan.count);
     ForEachRun(
         plan, 4,
         [&](int64_t out, const int64_t* at, int64_t n, const int64_t* steps) {

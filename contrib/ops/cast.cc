@@ -5,6 +5,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/tensor_moves.h"
 
 namespace nodewise {
 
@@ -171,8 +172,7 @@ struct BitCast : ops::BitCast {
     if (!in.type(0).has_dtype() || OnnxBitsOf(from) == OnnxBitsOf(to)) {
       return absl::OkStatus();
     }
-    return InputError(
-        0, std::string(MessageOf(RefuseType(from, "a type as wide as `to`"))));
+    return AtInput(0, RefuseType(from, "a type as wide as `to`"));
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in, 0, to); }
   absl::Status Evaluate(EvalArgs& args) const {

@@ -6,8 +6,8 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -259,8 +259,7 @@ struct OneHot : WithAxis<ops::OneHot> {
                                  RequireRank(in, 2, 1)));
     const Dim values = SideOf(in, 2, 0);
     if (values.is_known() && values != Dim(2)) {
-      return InputError(
-          2, fmt::format("has {} elements, expected 2", values.size()));
+      return WrongInput(2, "has {} elements, expected 2", values.size());
     }
     return RequireAxis(in, axis, 1);
   }
@@ -273,8 +272,7 @@ struct OneHot : WithAxis<ops::OneHot> {
     Dim depth;
     if (const auto known = OneInt(in, 1)) depth = *known;
     if (depth.is_known() && depth.size() < 0) {
-      return InputError(1,
-                        fmt::format("is {}, expected 0 or more", depth.size()));
+      return WrongInput(1, "is {}, expected 0 or more", depth.size());
     }
     Shape sides = *in.type(0).shape;
     sides.insert(sides.begin() + at, depth);

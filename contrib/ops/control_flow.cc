@@ -6,8 +6,8 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/support/status.h"
 
@@ -23,9 +23,8 @@ absl::Status CheckBody(const char* attribute, const Subgraph& body,
   if (body.body == nullptr) return AttributeError(attribute, "has no graph");
   const size_t found = body.body->inputs().size();
   if (found == inputs + body.captures) return absl::OkStatus();
-  return AttributeError(
-      attribute, fmt::format("has {} inputs, expected {} and {} captured",
-                             found, inputs, body.captures));
+  return WrongAttribute(attribute, "has {} inputs, expected {} and {} captured",
+                        found, inputs, body.captures);
 }
 
 // Fails with kInvalidArgument if input `slot` cannot be what input `number` of
@@ -34,9 +33,8 @@ absl::Status RequireBodyType(const Inputs& in, size_t slot,
                              const Subgraph& body, size_t number) {
   const TensorType& wanted = body.body->value(body.body->inputs()[number]).type;
   if (AreCompatible(in.type(slot), wanted)) return absl::OkStatus();
-  return InputError(slot,
-                    fmt::format("is {}, expected {}, as the body has it",
-                                ToString(in.type(slot)), ToString(wanted)));
+  return WrongInput(slot, "is {}, expected {}, as the body has it",
+                    ToString(in.type(slot)), ToString(wanted));
 }
 
 absl::Status RequireCount(const Inputs& in, size_t count) {
@@ -121,10 +119,10 @@ absl::Status StackOutput(EvalArgs& args, size_t i,
   for (size_t trip = 0; trip < elements.size(); ++trip) {
     const NDArray& element = elements[trip];
     if (!(element.dtype() == dtype) || element.shape() != elements[0].shape()) {
-      return AttributeError(
-          "body", fmt::format("makes {} in trip {}, but {} in the first one",
-                              ToString(TensorType::Of(*element)), trip,
-                              ToString(TensorType::Of(*elements[0]))));
+      return WrongAttribute("body",
+                            "makes {} in trip {}, but {} in the first one",
+                            ToString(TensorType::Of(*element)), trip,
+                            ToString(TensorType::Of(*elements[0])));
     }
     CopyStrided({{element.shape().begin(), element.shape().end()},
                  StridesOf(element.shape()),
@@ -245,9 +243,8 @@ struct Loop : ops::Loop {
       NODEWISE_RETURN_IF_ERROR(RequireBodyType(in, i, body, i));
     }
     if (OutputsOf(body) >= 1 + carried) return absl::OkStatus();
-    return AttributeError("body",
-                          fmt::format("has {} outputs, expected {} at least",
-                                      OutputsOf(body), 1 + carried));
+    return WrongAttribute("body", "has {} outputs, expected {} at least",
+                          OutputsOf(body), 1 + carried);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t count) const {
     const size_t carried = in.size() - 2 - body.captures;
@@ -339,9 +336,8 @@ absl::StatusOr<ScanParts> PartsOf(const Subgraph& body, int64_t num_scan_inputs,
   }
   const size_t all = given - body.captures;
   if (num_scan_inputs < 1 || static_cast<uint64_t>(num_scan_inputs) > all) {
-    return AttributeError(
-        "num_scan_inputs",
-        fmt::format("is {}, expected 1 to {}", num_scan_inputs, all));
+    return WrongAttribute("num_scan_inputs", "is {}, expected 1 to {}",
+                          num_scan_inputs, all);
   }
   NODEWISE_RETURN_IF_ERROR(CheckBody("body", body, all));
   ScanParts parts;
@@ -349,9 +345,8 @@ absl::StatusOr<ScanParts> PartsOf(const Subgraph& body, int64_t num_scan_inputs,
   parts.states = all - parts.inputs;
   const size_t made = OutputsOf(body);
   if (made < parts.states) {
-    return AttributeError(
-        "body", fmt::format("has {} outputs, expected {} at least", made,
-                            parts.states));
+    return WrongAttribute("body", "has {} outputs, expected {} at least", made,
+                          parts.states);
   }
   parts.outputs = made - parts.states;
   return parts;
@@ -363,12 +358,12 @@ absl::Status CheckFlags(const char* name, const std::vector<int64_t>& flags,
                         size_t expected, bool are_directions) {
   if (flags.empty()) return absl::OkStatus();
   if (flags.size() != expected) {
-    return AttributeError(name, fmt::format("has {} numbers, expected {}",
-                                            flags.size(), expected));
+    return WrongAttribute(name, "has {} numbers, expected {}", flags.size(),
+                          expected);
   }
   for (const int64_t flag : flags) {
     if (!are_directions || flag == 0 || flag == 1) continue;
-    return AttributeError(name, fmt::format("has {}, expected 0 or 1", flag));
+    return WrongAttribute(name, "has {}, expected 0 or 1", flag);
   }
   return absl::OkStatus();
 }
@@ -512,8 +507,8 @@ struct Scan : ops::Scan {
       const Dim side = SideOf(in, i, static_cast<size_t>(*axis));
       const auto both = UniteDims(length, side);
       if (!both.ok()) {
-        return InputError(i, fmt::format("is {} long, expected {}", side.size(),
-                                         length.size()));
+        return WrongInput(i, "is {} long, expected {}", side.size(),
+                          length.size());
       }
       length = *both;
     }
@@ -584,8 +579,7 @@ struct Scan8 : ops::Scan8 {
     for (int64_t batch = 0; batch < batches; ++batch) {
       const int64_t count = counts[static_cast<size_t>(batch)];
       if (count < 0 || count > length) {
-        return InputError(
-            0, fmt::format("has {}, expected 0 to {}", count, length));
+        return WrongInput(0, "has {}, expected 0 to {}", count, length);
       }
       NODEWISE_RETURN_IF_ERROR(
           RunSequence(args, parts, batch, count, &results));

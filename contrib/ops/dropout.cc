@@ -1,12 +1,12 @@
 #include "nodewise/ops/dropout.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/random_numbers.h"
+#include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -23,13 +23,6 @@ absl::Status PassThrough(EvalArgs& args, DLDataType mask_type) {
     std::fill_n(mask.As<T>(), CountOf(mask), FromDouble<T>(1));
     return absl::OkStatus();
   });
-}
-
-void SetNoBounds(const NDArray& output, Bounds* bounds) {
-  if (bounds == nullptr) return;
-  bounds->proved.assign(static_cast<size_t>(CountOf(output)),
-                        std::numeric_limits<double>::quiet_NaN());
-  bounds->expected = bounds->proved;
 }
 
 // Drops elements with a probability of `ratio` and scales up the others. No
@@ -51,11 +44,11 @@ absl::Status DropAtRandom(EvalArgs& args, double ratio,
     values[i] = keeps[i] != 0 ? values[i] * scale : 0;
   }
   StoreDoubles(values.data(), 0, CountOf(y), y);
-  SetNoBounds(y, args.bounds(0));
+  SetAllBounds(CountOf(y), kUnknownError, args.bounds(0));
   if (!args.wants(1)) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const NDArray mask, args.MakeOutput(1));
   StoreDoubles(keeps.data(), 0, CountOf(mask), mask);
-  SetNoBounds(mask, args.bounds(1));
+  SetAllBounds(CountOf(mask), kUnknownError, args.bounds(1));
   return absl::OkStatus();
 }
 
@@ -121,8 +114,7 @@ struct Dropout : ops::Dropout {
     const double ratio = number(1, 0.5);
     if (number(2, 0) == 0 || ratio == 0) return PassThrough(args, kBool);
     if (!(ratio > 0 && ratio < 1)) {
-      return InputError(
-          1, fmt::format("is {}, expected a number from 0 up to 1", ratio));
+      return WrongInput(1, "is {}, expected a number from 0 up to 1", ratio);
     }
     return DropAtRandom(args, ratio, seed);
   }

@@ -11,9 +11,9 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/classic_rules.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -125,17 +125,15 @@ absl::Status CheckTable(const LabelTable& table) {
     return AttributeError("values_int64s", "is missing, as other values are");
   }
   if (CountOf(table.keys) != CountOf(table.values)) {
-    return AttributeError(
-        "keys_*", fmt::format("has {} elements, but values_* has {}",
-                              CountOf(table.keys), CountOf(table.values)));
+    return WrongAttribute("keys_*", "has {} elements, but values_* has {}",
+                          CountOf(table.keys), CountOf(table.values));
   }
   if (table.fallback.defined() &&
       (!(table.fallback.dtype() == table.values.dtype()) ||
        CountOf(table.fallback) != 1)) {
-    return AttributeError(
-        "default_tensor",
-        fmt::format("is not a single element of type {}, as values are",
-                    ToString(table.values.dtype())));
+    return WrongAttribute("default_tensor",
+                          "is not a single element of type {}, as values are",
+                          ToString(table.values.dtype()));
   }
   return absl::OkStatus();
 }
@@ -303,9 +301,8 @@ struct OneHotEncoder : ops::OneHotEncoder {
         if (found != places.end()) {
           to[i * Categories() + found->second] = 1;
         } else if (!zeros) {
-          return InputError(
-              0, fmt::format("has {}, expected a category, since zeros is 0",
-                             from[i]));
+          return WrongInput(0, "has {}, expected a category, since zeros is 0",
+                            from[i]);
         }
       }
       return absl::OkStatus();
@@ -332,17 +329,16 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
       return InvalidArgument("has no input, expected one or more");
     }
     if (!inputdimensions.empty() && inputdimensions.size() != in.size()) {
-      return AttributeError(
-          "inputdimensions",
-          fmt::format("has {} elements, expected {}, one for each input",
-                      inputdimensions.size(), in.size()));
+      return WrongAttribute("inputdimensions",
+                            "has {} elements, expected {}, one for each input",
+                            inputdimensions.size(), in.size());
     }
     // Far beyond any row, and small enough for the sum of all widths.
     constexpr int64_t kMost = int64_t{1} << 40;
     for (const int64_t width : inputdimensions) {
       if (width >= 0 && width <= kMost) continue;
-      return AttributeError("inputdimensions",
-                            fmt::format("has {}, expected 0 or more", width));
+      return WrongAttribute("inputdimensions", "has {}, expected 0 or more",
+                            width);
     }
     // All inputs have as many rows as the first one, as far as that is known.
     for (size_t i = 0; i < in.size(); ++i) {
@@ -354,8 +350,8 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
           rows.size() == first.size()) {
         continue;
       }
-      return InputError(i, fmt::format("has {} rows, expected {} as input 0",
-                                       rows.size(), first.size()));
+      return WrongInput(i, "has {} rows, expected {} as input 0", rows.size(),
+                        first.size());
     }
     return RequireSameType(in);
   }
@@ -431,15 +427,13 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     }
     // Lengths are numbers of the model, and loops go through all of them.
     if (min_gram_length < 1 || max_gram_length < min_gram_length) {
-      return AttributeError(
-          "min_gram_length",
-          fmt::format("is {}, expected 1 to max_gram_length ({})",
-                      min_gram_length.get(), max_gram_length.get()));
+      return WrongAttribute("min_gram_length",
+                            "is {}, expected 1 to max_gram_length ({})",
+                            min_gram_length.get(), max_gram_length.get());
     }
     if (max_skip_count < 0) {
-      return AttributeError(
-          "max_skip_count",
-          fmt::format("is {}, expected 0 or more", max_skip_count.get()));
+      return WrongAttribute("max_skip_count", "is {}, expected 0 or more",
+                            max_skip_count.get());
     }
     return All(RequireIndex(in, 0), RequireRank(in, 0, 1, 2), CheckPool(),
                CheckIndexes());
@@ -499,11 +493,10 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
       const bool is_whole =
           n == 0 ? end == 0 : (end - begin) % static_cast<int64_t>(n) == 0;
       if (end < begin || end > size || !is_whole) {
-        return AttributeError(
-            "ngram_counts",
-            fmt::format("does not cut a pool of {} numbers into n-grams "
-                        "of 1, 2, ... ({} is not an end for those of {})",
-                        size, end, n));
+        return WrongAttribute("ngram_counts",
+                              "does not cut a pool of {} numbers into n-grams "
+                              "of 1, 2, ... ({} is not an end for those of {})",
+                              size, end, n);
       }
       begin = end;
     }
@@ -516,22 +509,21 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     }
     // Without a place there would be no output, whose side is the highest one.
     if (ngram_indexes.empty() || ngram_indexes.size() != ngrams) {
-      return AttributeError(
-          "ngram_indexes",
-          fmt::format("has {} places, expected one for each of the {} "
-                      "n-grams, and 1 at least",
-                      ngram_indexes.size(), ngrams));
+      return WrongAttribute("ngram_indexes",
+                            "has {} places, expected one for each of the {} "
+                            "n-grams, and 1 at least",
+                            ngram_indexes.size(), ngrams);
     }
     for (const int64_t place : ngram_indexes) {
       if (place >= 0 && place < kMostPlaces) continue;
-      return AttributeError("ngram_indexes",
-                            fmt::format("has {}, expected 0 to 2^31", place));
+      return WrongAttribute("ngram_indexes", "has {}, expected 0 to 2^31",
+                            place);
     }
     if (!weights.has_value() || weights->empty() || weights->size() == ngrams) {
       return absl::OkStatus();
     }
-    return AttributeError("weights", fmt::format("has {} numbers, expected {}",
-                                                 weights->size(), ngrams));
+    return WrongAttribute("weights", "has {} numbers, expected {}",
+                          weights->size(), ngrams);
   }
   // The output is as long as its highest place says.
   int64_t Places() const {

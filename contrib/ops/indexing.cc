@@ -7,9 +7,9 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 
 namespace nodewise {
 
@@ -52,8 +52,8 @@ absl::Status RequireIndicesInside(absl::Span<const int64_t> indices,
                                   absl::Span<const int64_t> data, size_t at) {
   for (size_t i = 0; i < indices.size(); ++i) {
     if (i == at || indices[i] <= data[i]) continue;
-    return InputError(1, fmt::format("side {} is {}, expected {} at most", i,
-                                     indices[i], data[i]));
+    return WrongInput(1, "side {} is {}, expected {} at most", i, indices[i],
+                      data[i]);
   }
   return absl::OkStatus();
 }
@@ -193,8 +193,8 @@ struct GatherND : ops::GatherND {
     const int least = std::min(RankOf(in).value_or(INT32_MAX),
                                RankOf(in, 1).value_or(INT32_MAX));
     if (batch_dims < 0 || batch_dims >= least) {
-      return AttributeError("batch_dims", fmt::format("is {}, expected 0 to {}",
-                                                      batch_dims, least - 1));
+      return WrongAttribute("batch_dims", "is {}, expected 0 to {}", batch_dims,
+                            least - 1);
     }
     return absl::OkStatus();
   }
@@ -206,8 +206,8 @@ struct GatherND : ops::GatherND {
     const Dim& depth = indices.back();
     if (!depth.is_known()) return OfInputType(in);
     if (depth.size() < 1 || depth.size() > *rank - batch_dims) {
-      return InputError(1, fmt::format("has tuples of {}, expected 1 to {}",
-                                       depth.size(), *rank - batch_dims));
+      return WrongInput(1, "has tuples of {}, expected 1 to {}", depth.size(),
+                        *rank - batch_dims);
     }
     Shape sides(indices.begin(), indices.end() - 1);
     for (size_t i = 0; i < static_cast<size_t>(batch_dims); ++i) {
@@ -263,10 +263,9 @@ struct ReverseSequence : ops::ReverseSequence, KeepsType {
 
   absl::Status Check(const Inputs& in) const {
     if (batch_axis < 0 || batch_axis > 1 || time_axis != 1 - batch_axis) {
-      return AttributeError(
-          "time_axis",
-          fmt::format("is {} and batch_axis {}, expected 0 and 1 or 1 and 0",
-                      time_axis, batch_axis));
+      return WrongAttribute(
+          "time_axis", "is {} and batch_axis {}, expected 0 and 1 or 1 and 0",
+          time_axis, batch_axis);
     }
     NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 0, 2, INT32_MAX),
                                  RequireType(in, 1, kInt64),
@@ -281,8 +280,7 @@ struct ReverseSequence : ops::ReverseSequence, KeepsType {
     const int64_t times = shape[static_cast<size_t>(time_axis)];
     for (const int64_t length : lengths) {
       if (length >= 0 && length <= times) continue;
-      return InputError(1,
-                        fmt::format("has {}, expected 0 to {}", length, times));
+      return WrongInput(1, "has {}, expected 0 to {}", length, times);
     }
     const size_t run = static_cast<size_t>(Product(shape.subspan(2))) *
                        ElementBytes(y.dtype());
@@ -514,8 +512,8 @@ struct ScatterND : ops::ScatterND {
     const Dim& depth = in.type(1).shape->back();
     if (!depth.is_known()) return absl::OkStatus();
     if (depth.size() < 1 || depth.size() > *rank) {
-      return InputError(1, fmt::format("has tuples of {}, expected 1 to {}",
-                                       depth.size(), *rank));
+      return WrongInput(1, "has tuples of {}, expected 1 to {}", depth.size(),
+                        *rank);
     }
     // The updates have the sides of the indices but for the tuples, then those
     // sides of the data that a tuple does not name.
@@ -599,8 +597,8 @@ struct TensorScatter : ops::TensorScatter, KeepsType {
       const bool fits = i == at ? update.size() <= cache.size()
                                 : update.size() == cache.size();
       if (!fits) {
-        return InputError(1, fmt::format("side {} is {} against the cache's {}",
-                                         i, update.size(), cache.size()));
+        return WrongInput(1, "side {} is {} against the cache's {}", i,
+                          update.size(), cache.size());
       }
     }
     return RequireSameSide(in, 2, 0, 0, 0);
@@ -620,8 +618,8 @@ struct TensorScatter : ops::TensorScatter, KeepsType {
       const bool is_inside = index >= 0 && (mode == CacheMode::kCircular ||
                                             index <= cache.size - update.size);
       if (!is_inside) {
-        return InputError(2, fmt::format("has {}, expected 0 to {}", index,
-                                         cache.size - update.size));
+        return WrongInput(2, "has {}, expected 0 to {}", index,
+                          cache.size - update.size);
       }
     }
     CopyAll(args.in(0), y);

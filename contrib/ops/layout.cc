@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "contrib/ops/op_families.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -192,8 +192,7 @@ struct Squeeze : ops::Squeeze {
       if (!goes[i]) {
         rest.push_back(sides[i]);
       } else if (sides[i].is_known() && sides[i] != Dim(1)) {
-        return InputError(
-            0, fmt::format("side {} is {}, expected 1", i, sides[i].size()));
+        return WrongInput(0, "side {} is {}, expected 1", i, sides[i].size());
       }
     }
     return OfInputType(in, rest, KnownElements(in));
@@ -223,8 +222,8 @@ struct Unsqueeze : ops::Unsqueeze {
     constexpr int64_t kMostRank = 64;
     if (!rank.has_value() || !count.is_known()) return OfInputType(in);
     if (*rank + count.size() > kMostRank) {
-      return InputError(1, fmt::format("makes rank {}, expected {} at most",
-                                       *rank + count.size(), kMostRank));
+      return WrongInput(1, "makes rank {}, expected {} at most",
+                        *rank + count.size(), kMostRank);
     }
     const int after = *rank + static_cast<int>(count.size());
     if (!axes.has_value()) return OfInputType(in, UnknownShape(after));
@@ -382,8 +381,8 @@ struct Slice : ops::Slice {
       const Dim length = SideOf(in, i, 0);
       const Dim expected = SideOf(in, 1, 0);
       if (!UniteDims(length, expected).ok()) {
-        return InputError(i, fmt::format("has {} elements, expected {}",
-                                         length.size(), expected.size()));
+        return WrongInput(i, "has {} elements, expected {}", length.size(),
+                          expected.size());
       }
     }
     const auto steps = in.Ints(4);
@@ -482,8 +481,8 @@ struct Slice : ops::Slice {
       const Dim count = SideOf(in, 1, 0);
       if (!count.is_known()) return std::nullopt;
       if (count.size() > rank) {
-        return InputError(1, fmt::format("has {} elements, but the rank is {}",
-                                         count.size(), rank));
+        return WrongInput(1, "has {} elements, but the rank is {}",
+                          count.size(), rank);
       }
       axes.resize(static_cast<size_t>(count.size()));
       std::iota(axes.begin(), axes.end(), 0);
@@ -546,9 +545,8 @@ struct Split : ops::Split {
     TensorType type = in.type(0);
     if (num_outputs.has_value() &&
         *num_outputs != static_cast<int64_t>(count)) {
-      return AttributeError(
-          "num_outputs",
-          fmt::format("is {}, but there are {} outputs", *num_outputs, count));
+      return WrongAttribute("num_outputs", "is {}, but there are {} outputs",
+                            *num_outputs, count);
     }
     if (!type.has_rank()) return OutputInfos(count, type);
     NODEWISE_ASSIGN_OR_RETURN(const int front, Axis(axis, type.rank()));
@@ -604,8 +602,8 @@ struct Split : ops::Split {
     std::optional<Shape> parts = ShapeFromInput(in, 1);
     if (!parts.has_value()) return Shape(count);
     if (parts->size() != count) {
-      return InputError(1, fmt::format("has {} lengths for {} outputs",
-                                       parts->size(), count));
+      return WrongInput(1, "has {} lengths for {} outputs", parts->size(),
+                        count);
     }
     // The lengths that are known must fit into the side, and fill it if all
     // are.
@@ -615,15 +613,14 @@ struct Split : ops::Split {
       is_known &= part.is_known();
       if (!part.is_known()) continue;
       if (part.size() < 0 || __builtin_add_overflow(sum, part.size(), &sum)) {
-        return InputError(1, fmt::format("has a length of {}", part.size()));
+        return WrongInput(1, "has a length of {}", part.size());
       }
     }
     if (side.is_known() &&
         (sum > side.size() || (is_known && sum < side.size()))) {
-      return InputError(
-          1,
-          fmt::format("has lengths of {} together, expected {} as the side has",
-                      sum, side.size()));
+      return WrongInput(
+          1, "has lengths of {} together, expected {} as the side has", sum,
+          side.size());
     }
     return *std::move(parts);
   }
@@ -712,8 +709,8 @@ struct Concat : ops::Concat {
     }
     const Shape& sides = *in.type(i).shape;
     if (sides.size() != sum->size()) {
-      return InputError(i, fmt::format("has rank {}, expected {}", sides.size(),
-                                       sum->size()));
+      return WrongInput(i, "has rank {}, expected {}", sides.size(),
+                        sum->size());
     }
     for (size_t k = 0; k < sides.size(); ++k) {
       if (k == at) {
@@ -722,8 +719,8 @@ struct Concat : ops::Concat {
       }
       const auto both = UniteDims((*sum)[k], sides[k]);
       if (!both.ok()) {
-        return InputError(i, fmt::format("side {} is {}, expected {}", k,
-                                         sides[k].size(), (*sum)[k].size()));
+        return WrongInput(i, "side {} is {}, expected {}", k, sides[k].size(),
+                          (*sum)[k].size());
       }
       (*sum)[k] = *both;
     }
@@ -764,16 +761,16 @@ struct Transpose : ops::Transpose {
     const int expected = rank.value_or(static_cast<int>(perm.size()));
     if (perm.empty()) return absl::OkStatus();
     if (static_cast<int>(perm.size()) != expected) {
-      return AttributeError("perm", fmt::format("has {} axes, expected {}",
-                                                perm.size(), expected));
+      return WrongAttribute("perm", "has {} axes, expected {}", perm.size(),
+                            expected);
     }
     // Each axis has to come exactly once.
     std::vector<bool> is_there(perm.size());
     for (const int64_t axis : perm) {
       if (axis < 0 || axis >= expected || is_there[static_cast<size_t>(axis)]) {
-        return AttributeError(
-            "perm", fmt::format("has axis {}, expected each of 0 to {} once",
-                                axis, expected - 1));
+        return WrongAttribute("perm",
+                              "has axis {}, expected each of 0 to {} once",
+                              axis, expected - 1);
       }
       is_there[static_cast<size_t>(axis)] = true;
     }

@@ -7,10 +7,10 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/matmul_parts.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
-#include "fmt/format.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -30,8 +30,7 @@ struct Equation {
 };
 
 absl::Status EquationError(std::string_view equation, const char* message) {
-  return AttributeError("equation",
-                        fmt::format("\"{}\": {}", equation, message));
+  return WrongAttribute("equation", "\"{}\": {}", equation, message);
 }
 
 // An equation without an arrow: the output has the labels that occur once, in
@@ -132,9 +131,8 @@ absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
         std::count(term.begin(), term.end(), kEllipsis) > 0;
     const size_t letters = term.size() - (has_ellipsis ? 1 : 0);
     if (rank < letters || (!has_ellipsis && rank != letters)) {
-      return InputError(
-          i, fmt::format("has rank {}, expected {} as the equation says", rank,
-                         letters));
+      return WrongInput(i, "has rank {}, expected {} as the equation says",
+                        rank, letters);
     }
     ellipsis = std::max(ellipsis, rank - letters);
     expanded.terms.push_back(ExpandEllipsis(term, rank - letters));
@@ -546,9 +544,8 @@ absl::Status RequireSquare(const Inputs& in) {
       rows.size() == x.back().size()) {
     return absl::OkStatus();
   }
-  return InputError(0,
-                    fmt::format("has matrices of {} x {}, expected square ones",
-                                rows.size(), x.back().size()));
+  return WrongInput(0, "has matrices of {} x {}, expected square ones",
+                    rows.size(), x.back().size());
 }
 
 // Returns `factor` n^3 operations for each n x n matrix.

@@ -6,6 +6,7 @@
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/tensor_moves.h"
 
 namespace nodewise {
 
@@ -164,12 +165,12 @@ struct BitShift : ops::BitShift {
 struct BitShiftOfUnsigned : BitShift {
   absl::Status Check(const Inputs& in) const {
     for (const size_t i : {0, 1}) {
-      if (in.type(i).has_dtype() && !IsUnsigned(in.type(i).dtype)) {
-        return InputError(
-            i, std::string(MessageOf(RefuseType(
-                   in.type(i).dtype,
-                   "an unsigned integer (signed ones came with opset 28)"))));
-      }
+      const DLDataType dtype = in.type(i).dtype;
+      if (!in.type(i).has_dtype() || IsUnsigned(dtype)) continue;
+      return AtInput(
+          i,
+          RefuseType(dtype,
+                     "an unsigned integer (signed ones came with opset 28)"));
     }
     return RequireSameType(in);
   }
