@@ -18,6 +18,16 @@ int64_t FirstOf(int64_t line, const AxisSplit& lines) {
   return line / lines.inner * lines.size * lines.inner + line % lines.inner;
 }
 
+// Calls f(line, first) for all lines. Lines do not depend on each other, so
+// threads share them; an element takes about `work` nanoseconds.
+template <typename F>
+void ForEachLine(const AxisSplit& lines, double work, F f) {
+  ParallelFor(lines.outer * lines.inner, work * static_cast<double>(lines.size),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) f(i, FirstOf(i, lines));
+              });
+}
+
 // ArgMax and ArgMin.
 template <typename Class, bool kLargest>
 struct ArgExtreme : Class {
@@ -87,13 +97,9 @@ struct ArgExtreme : Class {
   }
   template <typename T>
   void Run(const T* x, const AxisSplit& lines, int64_t* y) const {
-    const auto size = static_cast<double>(lines.size);
-    ParallelFor(lines.outer * lines.inner, 2 * size,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    y[i] = Best(x + FirstOf(i, lines), lines);
-                  }
-                });
+    ForEachLine(lines, 2, [&](int64_t line, int64_t first) {
+      y[line] = Best(x + first, lines);
+    });
   }
   // Returns the place within the line; the elements of a line may lie far
   // apart.
@@ -184,8 +190,7 @@ struct Cumulative : Class, OneFlopEach, KeepsType {
     NODEWISE_ASSIGN_OR_RETURN(const AxisSplit lines,
                               SplitAlong(args.shape(0), axes[0]));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    if (Bounds* const bounds = args.bounds(0)) {
-      ResizeBounds(CountOf(y), bounds);
+    if (Bounds* const bounds = SizedBounds(args, 0, CountOf(y))) {
       RunBounds(args, lines, bounds);
     }
     if (args.dtype(0) == kFloat32) {
@@ -203,15 +208,6 @@ struct Cumulative : Class, OneFlopEach, KeepsType {
   }
 
  private:
-  // Lines do not depend on each other, so threads share them.
-  template <typename F>
-  static void ForEachLine(const AxisSplit& lines, F f) {
-    const auto size = static_cast<double>(lines.size);
-    ParallelFor(lines.outer * lines.inner, 3 * size,
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) f(FirstOf(i, lines));
-                });
-  }
   // Where the i-th element to be taken lies.
   int64_t At(int64_t i, const AxisSplit& lines) const {
     return (reverse ? lines.size - 1 - i : i) * lines.inner;
@@ -222,7 +218,7 @@ struct Cumulative : Class, OneFlopEach, KeepsType {
   void RunLines(const T* x, const AxisSplit& lines, T* y) const {
     using Total =
         std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
-    ForEachLine(lines, [&](int64_t first) {
+    ForEachLine(lines, 3, [&](int64_t, int64_t first) {
       RunLine<Total>(x + first, lines, y + first);
     });
   }
@@ -245,7 +241,7 @@ struct Cumulative : Class, OneFlopEach, KeepsType {
     const DLDataType dtype = args.dtype(0);
     if (!IsFloat(dtype)) return;
     const std::vector<double> x = ToDoubles(args.in(0));
-    ForEachLine(lines, [&](int64_t first) {
+    ForEachLine(lines, 3, [&](int64_t, int64_t first) {
       SumOfTerms sum;
       // An exclusive first element is the start itself, without an error.
       sum.result = Operation::kStart;
