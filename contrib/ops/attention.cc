@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "contrib/ops/op_families.h"
@@ -180,10 +181,9 @@ struct AttentionHeads {
                            : 1 / std::sqrt(static_cast<double>(s.head_size));
 
   struct Results {
-    double* y;
-    double* scores = nullptr;  // Which ones: see qk_matmul_output_mode.
-    double* proved = nullptr;
-    double* expected = nullptr;
+    double* y;       // All 0 before.
+    double* scores;  // Which ones: see qk_matmul_output_mode. May be null.
+    Bounds* bounds;  // All 0 before; may be null.
   };
   // A row of scores is reused from query to query. Output 3 has the layout of
   // heads even where the other tensors are flat, so its place is counted by
@@ -201,7 +201,7 @@ struct AttentionHeads {
               : results.scores + (head * s.queries + query) * s.total();
       row.error = {0, 0};
       Score(head, query, queries.data() + at * s.head_size,
-            results.proved != nullptr, kept, &row);
+            results.bounds != nullptr, kept, &row);
       Soften(&row);
       if (kept != nullptr && op.qk_matmul_output_mode == 3) {
         std::copy(row.scores.begin(), row.scores.end(), kept);
@@ -286,14 +286,8 @@ struct AttentionHeads {
   // the error of its scores, plus the roundings of exp and the sum.
   void Weigh(int64_t head, const Row& row, int64_t at,
              const Results& results) const {
+    if (!row.sees_any) return;
     double* const y = results.y + at;
-    std::fill_n(y, s.value_size, 0.0);
-    if (!row.sees_any) {
-      if (results.proved == nullptr) return;
-      std::fill_n(results.proved + at, s.value_size, 0.0);
-      std::fill_n(results.expected + at, s.value_size, 0.0);
-      return;
-    }
     const double* const v =
         values.data() + KvHead(head) * s.total() * s.value_size;
     for (int64_t key = 0; key < s.total(); ++key) {
@@ -301,7 +295,7 @@ struct AttentionHeads {
       const double* const value = v + key * s.value_size;
       for (int64_t i = 0; i < s.value_size; ++i) y[i] += weight * value[i];
     }
-    if (results.proved == nullptr) return;
+    if (results.bounds == nullptr) return;
     const auto total = static_cast<double>(s.total());
     const double u = UnitRoundoff(dtype);
     for (int64_t i = 0; i < s.value_size; ++i) {
@@ -311,13 +305,12 @@ struct AttentionHeads {
                     std::fabs(v[key * s.value_size + i]);
       }
       const double rounding = HalfUlp(dtype, y[i]);
-      results.proved[at + i] =
-          absolute * (2 * std::expm1(row.error.proved) + (2 * total + 8) * u) +
-          rounding;
-      results.expected[at + i] =
-          absolute * (2 * std::expm1(row.error.expected) +
-                      kExpectedFactor * (std::sqrt(total) + 4) * u) +
-          rounding;
+      const double proved =
+          2 * std::expm1(row.error.proved) + (2 * total + 8) * u;
+      const double expected = 2 * std::expm1(row.error.expected) +
+                              kExpectedFactor * (std::sqrt(total) + 4) * u;
+      SumBound{absolute * proved + rounding, absolute * expected + rounding}
+          .SetAt(static_cast<size_t>(at + i), results.bounds);
     }
   }
   // Grouped queries: several heads of Q read the same head of K and V, and
@@ -474,13 +467,9 @@ absl::Status EvaluateAll(const ops::Attention23& op, AttentionWindow window,
   std::vector<double> y(static_cast<size_t>(rows * s.value_size));
   std::vector<double> scores(
       static_cast<size_t>(args.wants(3) ? rows * s.total() : 0));
-  AttentionHeads::Results results{y.data()};
-  if (args.wants(3)) results.scores = scores.data();
   Bounds* const bounds = SizedBounds(args, 0, rows * s.value_size);
-  if (bounds != nullptr) {
-    results.proved = bounds->proved.data();
-    results.expected = bounds->expected.data();
-  }
+  const AttentionHeads::Results results{
+      y.data(), args.wants(3) ? scores.data() : nullptr, bounds};
   // The summand of 10 stands for what a score costs beside its sums.
   const double work = static_cast<double>(s.queries) *
                       static_cast<double>(s.total()) *
@@ -578,8 +567,7 @@ struct RotaryEmbedding : ops::RotaryEmbedding {
             RequireRank(in, 2, 2, 3), RequireType(in, 3, kInt64),
             RequireRank(in, 3, 2)));
     const auto x = in.type(0).sizes();
-    if (!x) return absl::OkStatus();
-    return SidesOf(*x).status();
+    return x ? SidesOf(*x).status() : absl::OkStatus();
   }
   OutputInfos Infer(const Inputs& in) const { return LikeInput(in); }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -681,7 +669,7 @@ struct RotaryEmbedding : ops::RotaryEmbedding {
         return WrongInput(1, "is {}, expected {} by {} first",
                           ShapeToString(cache), sides.batch, sides.places);
       }
-      for (int64_t i = 0; i < rows; ++i) result[static_cast<size_t>(i)] = i;
+      std::iota(result.begin(), result.end(), 0);
       return result;
     }
     if (CountOf(args.in(3)) != rows) {
