@@ -44,6 +44,8 @@ Dim Combined(const Dim& a, const Dim& b, int64_t neutral, Overflows overflows) {
   return combined;
 }
 
+}  // namespace
+
 absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
                        size_t expected, int64_t least) {
   if (list.size() != expected) {
@@ -59,8 +61,6 @@ absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::Status InputError(size_t i, const std::string& message) {
   return InvalidArgument("input {}: {}", i, message);

@@ -42,24 +42,24 @@ struct ConvProducts {
   // Another way to compute the products; null if it is not faster.
   const TapSums* taps = nullptr;
 };
-// Weights are shared by all images: an item is an image and a group, and the
-// group alone decides which weights it has.
-void PackWeights(const ConvProducts& products, const Strips& strips) {
-  const ProductSizes& sizes = products.sizes;
-  Factor factor = products.weights;
-  const int64_t group = strips.item % products.groups;
-  factor.data =
-      ElementAt(factor.dtype, factor.data, group * sizes.rows * sizes.depth);
-  if (factor.zero_point_by_line) factor.zero_points += group * sizes.rows;
-  PackFactor(factor, strips);
+// Packs the weights. They are shared by all images: an item is an image and a
+// group, and the group alone decides which weights it has.
+auto WeightPackerOf(const ConvProducts& products) {
+  return [&products](const Strips& strips) {
+    const ProductSizes& sizes = products.sizes;
+    Factor factor = products.weights;
+    const int64_t group = strips.item % products.groups;
+    factor.data =
+        ElementAt(factor.dtype, factor.data, group * sizes.rows * sizes.depth);
+    if (factor.zero_point_by_line) factor.zero_points += group * sizes.rows;
+    PackFactor(factor, strips);
+  };
 }
 
 // Depthwise convolutions have so few rows that making the columns costs more
 // than multiplying them; their sums go tap by tap instead.
 void MultiplyConv(const ConvProducts& products, Terms terms, StoreTile store) {
-  const auto pack_weights = [&](const Strips& strips) {
-    PackWeights(products, strips);
-  };
+  const auto pack_weights = WeightPackerOf(products);
   if (products.taps != nullptr) {
     SumByTaps(*products.taps, products.sizes, terms, pack_weights, store);
     return;
@@ -135,11 +135,8 @@ absl::Status StoreConv(EvalArgs& args, const ConvProducts& products,
 // Fails unless input i has one dimension with `expected` elements.
 absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
   NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 1));
-  if (!in.has(i) || !in.type(i).has_rank() || !expected.is_known()) {
-    return absl::OkStatus();
-  }
-  const Dim& found = (*in.type(i).shape)[0];
-  if (!found.is_known() || found.size() == expected.size()) {
+  const Dim found = SideOf(in, i, 0);
+  if (!found.is_known() || !expected.is_known() || found == expected) {
     return absl::OkStatus();
   }
   return WrongInput(i, "has {} elements, expected {}", found.size(),
@@ -151,10 +148,8 @@ void BoundConvAt(const EvalArgs& args, const ConvProducts& products,
                  const NDArray& output, absl::Span<const int64_t> elements,
                  Bounds* bounds) {
   const ProductSizes& sizes = products.sizes;
-  const auto pack_weights = [&](const Strips& strips) {
-    PackWeights(products, strips);
-  };
-  SumTermsAt(sizes, pack_weights, products.columns, elements, bounds);
+  SumTermsAt(sizes, WeightPackerOf(products), products.columns, elements,
+             bounds);
   const auto terms = static_cast<double>(sizes.depth);
   if (!args.has(2)) return BoundSumsAt(output, elements, terms, bounds);
   const std::vector<double> bias = ToDoubles(args.in(2));
@@ -171,8 +166,7 @@ void BoundConvAt(const EvalArgs& args, const ConvProducts& products,
 // What Conv and ConvInteger share.
 WindowAttributes WindowOf(const ops::ConvAttributes& op,
                           std::vector<int64_t> kernel) {
-  return {op.auto_pad,  std::move(kernel), op.strides,
-          op.dilations, op.pads,           false};
+  return {op.auto_pad, std::move(kernel), op.strides, op.dilations, op.pads};
 }
 
 // Checks what all kinds with groups have in common. A rank of 3 is the least:
@@ -243,18 +237,20 @@ double ConvFlops(const Inputs& in, const TensorType& places) {
   return flops;
 }
 
-// Returns the window on actual inputs, and the output's shape.
+// Returns the window on actual inputs.
 absl::StatusOr<PlacedWindow> PlaceConv(const ops::ConvAttributes& op,
-                                       const EvalArgs& args,
-                                       std::vector<int64_t>* shape) {
+                                       const EvalArgs& args) {
   const auto weights = args.shape(1);
-  NODEWISE_ASSIGN_OR_RETURN(
-      PlacedWindow placed,
-      PlaceWindow(WindowOf(op, {weights.begin() + 2, weights.end()}),
-                  args.shape(0).subspan(2)));
-  *shape = {args.shape(0)[0], weights[0]};
-  shape->insert(shape->end(), placed.output.begin(), placed.output.end());
-  return placed;
+  return PlaceWindow(WindowOf(op, {weights.begin() + 2, weights.end()}),
+                     args.shape(0).subspan(2));
+}
+
+// Returns the shape of a tensor with an element for each place of the window.
+std::vector<int64_t> OutputShape(const PlacedWindow& placed, int64_t images,
+                                 int64_t channels) {
+  std::vector<int64_t> shape = {images, channels};
+  shape.insert(shape.end(), placed.output.begin(), placed.output.end());
+  return shape;
 }
 
 ConvProducts ProductsOf(const EvalArgs& args, int64_t group,
@@ -293,17 +289,14 @@ struct Conv : ops::Conv {
     return RequireLength(in, 2, (*in.type(1).shape)[0]);
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    return InferShape(
-        *this, in,
-        in.type(0).has_dtype() ? in.type(0).dtype : in.type(1).dtype);
+    return InferShape(*this, in, SharedType(in));
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo> out) const {
     return ConvFlops(in, out[0].type);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    std::vector<int64_t> shape;
-    NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
-                              PlaceConv(*this, args, &shape));
+    NODEWISE_ASSIGN_OR_RETURN(const auto placed, PlaceConv(*this, args));
+    const auto shape = OutputShape(placed, args.shape(0)[0], args.shape(1)[0]);
     NODEWISE_RETURN_IF_ERROR(args.MakeOutput(0, shape, args.dtype(0)).status());
     const WindowGeometry geometry = GeometryOf(placed);
     const WindowColumns columns(geometry, args.dtype(0), 0);
@@ -324,9 +317,7 @@ struct Conv : ops::Conv {
   absl::Status BoundsAt(const EvalArgs& args, const NDArray& output,
                         absl::Span<const int64_t> elements,
                         Bounds* bounds) const {
-    std::vector<int64_t> shape;
-    NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
-                              PlaceConv(*this, args, &shape));
+    NODEWISE_ASSIGN_OR_RETURN(const auto placed, PlaceConv(*this, args));
     const WindowColumns columns(GeometryOf(placed), args.dtype(0), 0);
     const auto pack = PackerOf(args, group, columns);
     BoundConvAt(args, ProductsOf(args, group, columns, pack), output, elements,
@@ -358,9 +349,8 @@ struct ConvInteger : ops::ConvInteger {
     return ConvFlops(in, out[0].type);
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    std::vector<int64_t> shape;
-    NODEWISE_ASSIGN_OR_RETURN(const PlacedWindow placed,
-                              PlaceConv(*this, args, &shape));
+    NODEWISE_ASSIGN_OR_RETURN(const auto placed, PlaceConv(*this, args));
+    const auto shape = OutputShape(placed, args.shape(0)[0], args.shape(1)[0]);
     NODEWISE_ASSIGN_OR_RETURN(const NDArray out,
                               args.MakeOutput(0, shape, kInt32));
     if (args.has(2) && CountOf(args.in(2)) != 1) {
@@ -443,8 +433,7 @@ struct ConvTranspose : ops::ConvTranspose {
     return absl::OkStatus();
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    TensorType type(in.type(0).has_dtype() ? in.type(0).dtype
-                                           : in.type(1).dtype);
+    TensorType type(SharedType(in));
     if (!in.type(0).has_rank()) return OutputInfos{type};
     const Shape& x = *in.type(0).shape;
     Shape shape = UnknownShape(static_cast<int>(x.size()));
@@ -490,18 +479,14 @@ struct ConvTranspose : ops::ConvTranspose {
       terms *= static_cast<double>(taps);
     }
     // If strides and dilations share a factor, all taps may count.
-    for (size_t s = 0; s < geometry.kernel.size(); ++s) {
-      if (geometry.dilations[s] != -1) {
-        terms = static_cast<double>(products.sizes.depth);
-      }
+    for (const int64_t dilation : geometry.dilations) {
+      if (dilation != -1) terms = static_cast<double>(products.sizes.depth);
     }
     NODEWISE_RETURN_IF_ERROR(StoreConv(args, products, 2, terms));
     // Kernels that put zeros into the gaps multiply weights by them, which
     // shows where weights are infinite; others do not.
-    if (!std::all_of(weights.begin(), weights.end(),
-                     [](double weight) { return std::isfinite(weight); })) {
-      AllowAnyForNan(args);
-    }
+    const auto is_finite = [](double weight) { return std::isfinite(weight); };
+    if (!std::ranges::all_of(weights, is_finite)) AllowAnyForNan(args);
     return absl::OkStatus();
   }
   double Flops(const Inputs& in, absl::Span<const OutputInfo>) const {
@@ -515,11 +500,16 @@ struct ConvTranspose : ops::ConvTranspose {
   };
   absl::StatusOr<Window> WindowOf(std::vector<int64_t> kernel) const {
     const size_t spatial = kernel.size();
-    NODEWISE_RETURN_IF_ERROR(
-        All(CheckList("output_padding", output_padding, spatial, 0),
-            CheckList("output_shape", output_shape, spatial, 1)));
+    if (!output_padding.empty()) {
+      NODEWISE_RETURN_IF_ERROR(
+          CheckList("output_padding", output_padding, spatial, 0));
+    }
+    if (!output_shape.empty()) {
+      NODEWISE_RETURN_IF_ERROR(
+          CheckList("output_shape", output_shape, spatial, 1));
+    }
     return ResolveWindow(
-        {auto_pad, std::move(kernel), strides, dilations, pads, false},
+        {auto_pad, std::move(kernel), strides, dilations, pads},
         static_cast<int>(spatial));
   }
   // Without padding, an output side is stride * (input - 1) + reach long, plus
@@ -559,19 +549,6 @@ struct ConvTranspose : ops::ConvTranspose {
     const int64_t total = std::max<int64_t>(full - output, 0);
     const bool less_before = auto_pad == Padding::kSameUpper;
     return Side{output, less_before ? total / 2 : total - total / 2};
-  }
-  absl::Status CheckList(const char* name, const std::vector<int64_t>& list,
-                         size_t spatial, int64_t least) const {
-    if (list.empty()) return absl::OkStatus();
-    if (list.size() != spatial) {
-      return WrongAttribute(name, "has {} numbers, expected {}", list.size(),
-                            spatial);
-    }
-    for (const int64_t number : list) {
-      if (number >= least && number <= int64_t{1} << 31) continue;
-      return WrongAttribute(name, "has {}, expected {} to 2^31", number, least);
-    }
-    return absl::OkStatus();
   }
   absl::StatusOr<WindowGeometry> Place(const EvalArgs& args,
                                        std::vector<int64_t>* shape) const {
@@ -748,17 +725,14 @@ struct DeformConv : ops::DeformConv {
           1, "is of shape {}, which does not fit {} channels in {} groups",
           ShapeToString(w), x[1], group);
     }
-    const auto shape_of = [&](int64_t channels) {
-      std::vector<int64_t> shape = {x[0], channels};
-      shape.insert(shape.end(), placed.output.begin(), placed.output.end());
-      return shape;
-    };
+    const int64_t taps = offset_group * kernel;
     NODEWISE_RETURN_IF_ERROR(
-        All(RequireSides(args, 2, shape_of(offset_group * kernel * sides)),
+        All(RequireSides(args, 2, OutputShape(placed, x[0], taps * sides)),
             RequireSides(args, 3, {w[0]}),
-            RequireSides(args, 4, shape_of(offset_group * kernel))));
+            RequireSides(args, 4, OutputShape(placed, x[0], taps))));
     NODEWISE_RETURN_IF_ERROR(
-        args.MakeOutput(0, shape_of(w[0]), args.dtype(0)).status());
+        args.MakeOutput(0, OutputShape(placed, x[0], w[0]), args.dtype(0))
+            .status());
     const Samples samples{args, placed, group, offset_group};
     const auto pack = [&](const Strips& strips) { samples.Pack(strips); };
     ConvProducts products{x[0], group, {}, {}, pack};
@@ -779,8 +753,7 @@ struct DeformConv : ops::DeformConv {
 
  private:
   WindowAttributes WindowOf(std::vector<int64_t> kernel) const {
-    return {
-        Padding::kNotset, std::move(kernel), strides, dilations, pads, false};
+    return {Padding::kNotset, std::move(kernel), strides, dilations, pads};
   }
 };
 

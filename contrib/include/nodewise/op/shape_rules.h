@@ -36,6 +36,9 @@ absl::Status RequireShape(const Inputs& in, size_t i, const Shape& expected);
 // kInvalidArgument "input 1: MESSAGE".
 absl::Status InputError(size_t i, const std::string& message);
 absl::Status AttributeError(const char* attribute, const std::string& message);
+// Requires an attribute with so many numbers, each of them `least` to 2^31.
+absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
+                       size_t expected, int64_t least);
 
 // Returns the first error.
 template <typename... Statuses>
