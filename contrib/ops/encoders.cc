@@ -1,7 +1,6 @@
 #include "nodewise/ops/encoders.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/classic_rules.h"
 #include "contrib/ops/util/elementwise.h"
+#include "contrib/ops/util/field_lists.h"
 #include "contrib/ops/util/inputs.h"
 #include "contrib/ops/util/sum_bounds.h"
 #include "contrib/ops/util/tensor_moves.h"
@@ -72,9 +72,6 @@ absl::Status WithKey(DLDataType dtype, F&& f) {
   if (dtype == kFloat64) return f(double{});
   return RefuseType(dtype, "an integer of 16 to 64 bits, float32 or float64");
 }
-absl::Status CheckKeyType(DLDataType dtype) {
-  return WithKey(dtype, [](auto) { return absl::OkStatus(); });
-}
 
 // The table of the attributes that version 2 has too.
 absl::StatusOr<LabelTable> TableOf(const ops::LabelEncoder2& op) {
@@ -109,7 +106,8 @@ absl::Status AddTensors(const ops::LabelEncoder& op, LabelTable* table) {
     if (part->defined()) {
       return AttributeError(name, "is given beside another list");
     }
-    const absl::Status known = CheckKeyType(given->dtype());
+    const absl::Status known =
+        WithKey(given->dtype(), [](auto) { return absl::OkStatus(); });
     if (!known.ok()) return AttributeError(name, std::string(MessageOf(known)));
     *part = *given;
   }
@@ -193,26 +191,25 @@ absl::Status LookUp(EvalArgs& args, const LabelTable& table,
 // Both versions.
 template <typename Class>
 struct Encoder : Class {
-  // In version 4 a tensor follows each kind of lists.
+  // Version 4 has a tensor for each kind of lists, too.
   static constexpr auto Fields() {
-    constexpr AttrField kLists[] = {
-        Field<&Class::default_float>("default_float"),
-        Field<&Class::default_int64>("default_int64"),
-        Field<&Class::default_string>("default_string"),
-        Field<&Class::keys_floats>("keys_floats"),
-        Field<&Class::keys_int64s>("keys_int64s"),
-        Field<&Class::keys_strings>("keys_strings"),
-        Field<&Class::values_floats>("values_floats"),
-        Field<&Class::values_int64s>("values_int64s"),
-        Field<&Class::values_strings>("values_strings")};
+    constexpr auto kLists =
+        FieldList(Field<&Class::default_float>("default_float"),
+                  Field<&Class::default_int64>("default_int64"),
+                  Field<&Class::default_string>("default_string"),
+                  Field<&Class::keys_floats>("keys_floats"),
+                  Field<&Class::keys_int64s>("keys_int64s"),
+                  Field<&Class::keys_strings>("keys_strings"),
+                  Field<&Class::values_floats>("values_floats"),
+                  Field<&Class::values_int64s>("values_int64s"),
+                  Field<&Class::values_strings>("values_strings"));
     if constexpr (kHasTensors) {
-      return FieldList(
-          kLists[0], kLists[1], kLists[2],
-          Field<&Class::default_tensor>("default_tensor"), kLists[3], kLists[4],
-          kLists[5], Field<&Class::keys_tensor>("keys_tensor"), kLists[6],
-          kLists[7], kLists[8], Field<&Class::values_tensor>("values_tensor"));
+      return SortedFields(
+          kLists, FieldList(Field<&Class::default_tensor>("default_tensor"),
+                            Field<&Class::keys_tensor>("keys_tensor"),
+                            Field<&Class::values_tensor>("values_tensor")));
     } else {
-      return std::to_array(kLists);
+      return kLists;
     }
   }
   absl::Status Check(const Inputs& in) const {
@@ -454,8 +451,7 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     // Several n-grams may have one place, where what they add is summed in
     // double, in the order of the pool.
     const auto places = static_cast<size_t>(Places());
-    Bounds* const bounds = args.bounds(0);
-    if (bounds != nullptr) ResizeBounds(CountOf(y), bounds);
+    Bounds* const bounds = SizedBounds(args, 0, CountOf(y));
     // A vector is one row.
     for (int64_t r = 0; r < rows; ++r) {
       const auto row = static_cast<size_t>(r);
