@@ -8,6 +8,7 @@
 #include "contrib/ops/util/norm_rows.h"
 #include "contrib/ops/util/reduce_loops.h"
 #include "contrib/ops/util/sum_bounds.h"
+#include "contrib/ops/util/tensor_moves.h"
 
 namespace nodewise {
 namespace {
@@ -39,13 +40,10 @@ struct SpreadList {
 // memory but keeps the loop over rows free of cases.
 absl::StatusOr<SpreadList> SpreadOver(const EvalArgs& args, size_t i,
                                       int64_t run) {
-  SpreadList list;
+  SpreadList list{ToDoubles(args.in(i))};
   const absl::Span<const int64_t> shape = args.shape(i);
-  list.values = ToDoubles(args.in(i));
-  if (list.values.size() == 1) {
-    list.is_single = true;
-    return list;
-  }
+  list.is_single = list.values.size() == 1;
+  if (list.is_single) return list;
   // Rows are the last sides of X: a list with as many elements as a row, and no
   // more sides than a row has except sides of 1 in front, fits it unchanged.
   const absl::Span<const int64_t> x = args.shape(0);
@@ -90,11 +88,10 @@ std::vector<double> Stretched(SpreadList list, const NormRows& rule) {
 // row.
 absl::StatusOr<NormRows> RowsFrom(const EvalArgs& args, int64_t axis) {
   const absl::Span<const int64_t> shape = args.shape(0);
-  NODEWISE_ASSIGN_OR_RETURN(const int side,
-                            Axis(axis, static_cast<int>(shape.size())));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t side, FrontAxis(shape, axis));
   NormRows rule;
-  rule.rows = Product(shape.subspan(0, static_cast<size_t>(side)));
-  rule.run = Product(shape.subspan(static_cast<size_t>(side)));
+  rule.rows = Product(shape.first(side));
+  rule.run = Product(shape.subspan(side));
   if (rule.rows * rule.run == 0) {
     rule.scale = {1};
     return rule;
@@ -111,13 +108,6 @@ absl::StatusOr<NormRows> RowsFrom(const EvalArgs& args, int64_t axis) {
   rule.scale = Stretched(std::move(scale), rule);
   if (args.has(2)) rule.bias = Stretched(std::move(bias), rule);
   return rule;
-}
-
-// An axis is only checked once the rank is known.
-absl::Status CheckAxis(const Inputs& in, int64_t axis) {
-  NODEWISE_RETURN_IF_ERROR(RequireFloat(in, 0));
-  if (!in.type(0).has_rank()) return absl::OkStatus();
-  return Axis(axis, in.type(0).rank()).status();
 }
 
 DLDataType StashTypeOf(DLDataType stash_type) { return stash_type; }
@@ -158,8 +148,8 @@ struct LayerNormalization : RowNorm<ops::LayerNormalization, 6> {
     if (!IsFloat(stash_type)) {
       return AttributeError("stash_type", "is not a float, expected one");
     }
-    return All(CheckAxis(in, axis), RequireSameType(in), CheckSpread(in, 1),
-               CheckSpread(in, 2));
+    return All(RequireFloat(in, 0), RequireAxis(in, axis), RequireSameType(in),
+               CheckSpread(in, 1), CheckSpread(in, 2));
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in, size_t outputs) const {
     TensorType statistics(stash_type);
@@ -187,10 +177,9 @@ struct LayerNormalization : RowNorm<ops::LayerNormalization, 6> {
                               const std::vector<double>& values) const {
     if (!args.wants(output)) return absl::OkStatus();
     const auto x = args.shape(0);
-    std::vector<int64_t> shape(x.begin(), x.end());
-    NODEWISE_ASSIGN_OR_RETURN(const int side,
-                              Axis(axis, static_cast<int>(shape.size())));
-    std::fill(shape.begin() + side, shape.end(), 1);
+    NODEWISE_ASSIGN_OR_RETURN(const size_t side, FrontAxis(x, axis));
+    std::vector<int64_t> shape(x.size(), 1);
+    std::copy_n(x.begin(), side, shape.begin());
     NODEWISE_ASSIGN_OR_RETURN(const NDArray made,
                               args.MakeOutput(output, shape, stash_type));
     StoreDoubles(values.data(), 0, rows, made);
@@ -203,7 +192,8 @@ struct LayerNormalization : RowNorm<ops::LayerNormalization, 6> {
 
 struct RMSNormalization : RowNorm<ops::RMSNormalization, 4> {
   absl::Status Check(const Inputs& in) const {
-    return All(CheckAxis(in, axis), RequireFloat(in, 1), CheckSpread(in, 1));
+    return All(RequireFloat(in, 0), RequireAxis(in, axis), RequireFloat(in, 1),
+               CheckSpread(in, 1));
   }
   OutputInfos Infer(const Inputs& in) const {
     return LikeInput(in, 0, in.type(1).dtype);
@@ -214,36 +204,37 @@ struct RMSNormalization : RowNorm<ops::RMSNormalization, 4> {
   }
 };
 
-// Calls f(x, j) for all elements of a slice, and puts what it returns in their
-// place in `y`; j counts the results of the reduction. The layout is that of
-// the sums: results side by side, or one at a time.
-template <typename T, typename F>
-void Rewrite(const ReducePlan& plan, const Slice& slice, const T* x, T* y,
-             F f) {
+// Calls f(i, j) with the place of each element of a slice; j counts the results
+// of the reduction. The layout is that of the sums: results side by side, or
+// one at a time.
+template <typename F>
+void ForEachReducedElement(const ReducePlan& plan, const Slice& slice, F f) {
   ForEachRow(plan, slice, [&](int64_t begin) {
     const int64_t n = plan.run == 1 ? slice.n : plan.run;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t j = plan.run == 1 ? i : 0;
-      y[begin + i] = FromDouble<T>(f(ToDouble(x[begin + i]), j));
-    }
+    for (int64_t i = 0; i < n; ++i) f(begin + i, plan.run == 1 ? i : 0);
   });
 }
 
-// Sets the bounds of a slice's elements: f(x, j) is the effect of n roundings
-// on an element; `expected` uses their square root.
+// Puts f(x, j) in the place of each element of a slice in `y`.
+template <typename T, typename F>
+void Rewrite(const ReducePlan& plan, const Slice& slice, const T* x, T* y,
+             F f) {
+  ForEachReducedElement(plan, slice, [&](int64_t i, int64_t j) {
+    y[i] = FromDouble<T>(f(ToDouble(x[i]), j));
+  });
+}
+
+// Sets the bounds of a slice's elements: f(x, j, n) is the effect of n
+// roundings on an element; `expected` uses their square root.
 template <typename T, typename F>
 void BoundRewritten(const ReducePlan& plan, const Slice& slice, const T* x,
                     Bounds* bounds, F f) {
   const auto n = static_cast<double>(plan.terms);
   const double expected = std::min(n, kExpectedFactor * std::sqrt(n));
-  ForEachRow(plan, slice, [&](int64_t begin) {
-    const int64_t length = plan.run == 1 ? slice.n : plan.run;
-    for (int64_t i = 0; i < length; ++i) {
-      const int64_t j = plan.run == 1 ? i : 0;
-      const auto out = static_cast<size_t>(begin + i);
-      bounds->proved[out] = f(ToDouble(x[begin + i]), j, n);
-      bounds->expected[out] = f(ToDouble(x[begin + i]), j, expected);
-    }
+  ForEachReducedElement(plan, slice, [&](int64_t i, int64_t j) {
+    const double value = ToDouble(x[i]);
+    SumBound{f(value, j, n), f(value, j, expected)}.SetAt(
+        static_cast<size_t>(i), bounds);
   });
 }
 
@@ -286,14 +277,13 @@ struct LpNormalization : NormRules<ops::LpNormalization, 3> {
     if (p != 1 && p != 2) {
       return WrongAttribute("p", "is {}, expected 1 or 2", p);
     }
-    return CheckAxis(in, axis);
+    return All(RequireFloat(in, 0), RequireAxis(in, axis));
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    const size_t rank = args.shape(0).size();
-    NODEWISE_ASSIGN_OR_RETURN(const int side,
-                              Axis(axis, static_cast<int>(rank)));
-    std::vector<bool> is_reduced(rank);
-    is_reduced[static_cast<size_t>(side)] = true;
+    NODEWISE_ASSIGN_OR_RETURN(const size_t side,
+                              FrontAxis(args.shape(0), axis));
+    std::vector<bool> is_reduced(args.shape(0).size());
+    is_reduced[side] = true;
     const DLDataType dtype = args.dtype(0);
     const bool squares = p == 2;
     return ForEachReduced(
@@ -398,9 +388,7 @@ struct MeanVarianceNormalization
           const double relative = (2 * u * (roundings + 4) * squares +
                                    of_mean * of_mean + (roundings + 4) * tiny) /
                                   variance;
-          if (!(relative < 0.5)) {
-            return kUnknownError;
-          }
+          if (!(relative < 0.5)) return kUnknownError;
           const double distance = std::fabs(value - means[j]);
           return 1.01 * (of_mean + distance * (relative + 4 * u)) /
                      deviations[j] +
