@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
@@ -33,30 +32,39 @@ struct Words<CacheMode> {
 
 namespace {
 
-// Where element `i` of a tensor of this shape lies in one with these strides,
-// if its place along side `at` is `index` instead.
-int64_t OffsetAlong(int64_t i, int64_t index, size_t at,
-                    absl::Span<const int64_t> shape,
-                    absl::Span<const int64_t> strides) {
-  int64_t offset = index * strides[at];
-  for (size_t side = shape.size(); side-- > 0;) {
-    if (side != at) offset += i % shape[side] * strides[side];
-    i /= shape[side];
-  }
-  return offset;
-}
+// Indices along a side of the data: each element of theirs stands for the one
+// of the data at its own place, but for the place along that side.
+struct IndicesAlong {
+  absl::Span<const int64_t> shape;  // That of the indices.
+  std::vector<int64_t> strides;     // Those of the data.
+  size_t side;
+  std::vector<int64_t> indices;
 
-// The indices may have less elements than the data along the other sides, but
-// not more.
-absl::Status RequireIndicesInside(absl::Span<const int64_t> indices,
-                                  absl::Span<const int64_t> data, size_t at) {
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (i == at || indices[i] <= data[i]) continue;
-    return WrongInput(1, "side {} is {}, expected {} at most", i, indices[i],
-                      data[i]);
+  // The indices are input 1. They may have less elements than the data along
+  // the other sides, but not more.
+  static absl::StatusOr<IndicesAlong> Of(const EvalArgs& args, int64_t axis) {
+    const absl::Span<const int64_t> shape = args.shape(1);
+    const absl::Span<const int64_t> data = args.shape(0);
+    NODEWISE_ASSIGN_OR_RETURN(const size_t side, FrontAxis(data, axis));
+    NODEWISE_ASSIGN_OR_RETURN(auto indices, IndicesInside(args, 1, data[side]));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (i == side || shape[i] <= data[i]) continue;
+      return WrongInput(1, "side {} is {}, expected {} at most", i, shape[i],
+                        data[i]);
+    }
+    return IndicesAlong{shape, StridesOf(data), side, std::move(indices)};
   }
-  return absl::OkStatus();
-}
+
+  // Where the data lies that index `i` stands for.
+  int64_t PlaceOf(int64_t i) const {
+    int64_t place = indices[static_cast<size_t>(i)] * strides[side];
+    for (size_t s = shape.size(); s-- > 0;) {
+      if (s != side) place += i % shape[s] * strides[s];
+      i /= shape[s];
+    }
+    return place;
+  }
+};
 
 // Returns where the slice begins that a tuple of indices names; the tuple has
 // an index for each of `sizes`.
@@ -95,7 +103,7 @@ struct Gather : WithAxis<ops::Gather> {
     sides.insert(sides.end(), indices.begin(), indices.end());
     sides.insert(sides.end(), data.begin() + at + 1, data.end());
     NODEWISE_RETURN_IF_ERROR(CheckShape(sides));
-    NODEWISE_ASSIGN_OR_RETURN(std::optional<Shape> elements, Elements(in));
+    NODEWISE_ASSIGN_OR_RETURN(auto elements, Elements(in));
     return OfInputType(in, std::move(sides), std::move(elements));
   }
   absl::Status Evaluate(EvalArgs& args) const {
@@ -158,20 +166,11 @@ struct GatherElements : WithAxis<ops::GatherElements> {
     return OfInputType(in, std::move(sides));
   }
   absl::Status Evaluate(EvalArgs& args) const {
-    const absl::Span<const int64_t> shape = args.shape(1);
-    const absl::Span<const int64_t> data = args.shape(0);
-    NODEWISE_ASSIGN_OR_RETURN(const size_t at, FrontAxis(data, axis));
-    NODEWISE_ASSIGN_OR_RETURN(const auto indices,
-                              IndicesInside(args, 1, data[at]));
-    NODEWISE_RETURN_IF_ERROR(RequireIndicesInside(shape, data, at));
+    NODEWISE_ASSIGN_OR_RETURN(const auto along, IndicesAlong::Of(args, axis));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    const std::vector<int64_t> strides = StridesOf(data);
     return MoveElements(args.in(0), y, [&](const auto* from, auto* to) {
       ParallelFor(CountOf(y), 8, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          to[i] = from[OffsetAlong(i, indices[static_cast<size_t>(i)], at,
-                                   shape, strides)];
-        }
+        for (int64_t i = begin; i < end; ++i) to[i] = from[along.PlaceOf(i)];
       });
     });
   }
@@ -267,11 +266,9 @@ struct ReverseSequence : ops::ReverseSequence, KeepsType {
           "time_axis", "is {} and batch_axis {}, expected 0 and 1 or 1 and 0",
           time_axis, batch_axis);
     }
-    NODEWISE_RETURN_IF_ERROR(All(RequireRank(in, 0, 2, INT32_MAX),
-                                 RequireType(in, 1, kInt64),
-                                 RequireRank(in, 1, 1)));
-    const auto batch = static_cast<size_t>(batch_axis);
-    return RequireSameSide(in, 1, 0, 0, batch);
+    return All(RequireRank(in, 0, 2, INT32_MAX), RequireType(in, 1, kInt64),
+               RequireRank(in, 1, 1),
+               RequireSameSide(in, 1, 0, 0, static_cast<size_t>(batch_axis)));
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
@@ -381,8 +378,7 @@ void WriteBounds(ScatterReduction reduction, const Targets& where,
     // what is lost there is made larger by the factors that follow.
     if (!adds) bound += count[i] * tiny * way[i];
     if (!(way[i] <= largest)) {
-      bound = overflows(way[i]) ? std::numeric_limits<double>::infinity()
-                                : std::numeric_limits<double>::quiet_NaN();
+      bound = overflows(way[i]) ? kAnyError : kUnknownError;
     }
   }
   bounds->expected = bounds->proved;
@@ -481,19 +477,12 @@ struct ScatterAlongAxis : Class {
   }
   OutputInfos Infer(const Inputs& in) const { return LikeData(in); }
   absl::Status Evaluate(EvalArgs& args) const {
-    const absl::Span<const int64_t> shape = args.shape(1);
-    const absl::Span<const int64_t> data = args.shape(0);
-    NODEWISE_ASSIGN_OR_RETURN(const size_t at, FrontAxis(data, axis));
+    NODEWISE_ASSIGN_OR_RETURN(auto along, IndicesAlong::Of(args, axis));
     // The indices become the targets in their own memory.
-    Targets where;
-    NODEWISE_ASSIGN_OR_RETURN(where.targets, IndicesInside(args, 1, data[at]));
-    NODEWISE_RETURN_IF_ERROR(RequireIndicesInside(shape, data, at));
-    const std::vector<int64_t> strides = StridesOf(data);
-    int64_t i = 0;
-    for (int64_t& target : where.targets) {
-      target = OffsetAlong(i++, target, at, shape, strides);
+    for (size_t i = 0; i < along.indices.size(); ++i) {
+      along.indices[i] = along.PlaceOf(static_cast<int64_t>(i));
     }
-    return ScatterInto(this->reduction, where, args);
+    return ScatterInto(this->reduction, {std::move(along.indices)}, args);
   }
 };
 
@@ -554,9 +543,8 @@ struct ScatterND : ops::ScatterND {
     const absl::Span<const int64_t> data = args.shape(0);
     const auto depth = static_cast<size_t>(args.shape(1).back());
     const std::vector<int64_t> strides = StridesOf(data);
-    Targets where;
     // An update is a whole slice of what a tuple does not name.
-    where.run = Product(data.subspan(depth));
+    Targets where{{}, Product(data.subspan(depth))};
     const absl::Span<const int64_t> shape = args.shape(1);
     where.targets.resize(
         static_cast<size_t>(Product(shape.first(shape.size() - 1))));
