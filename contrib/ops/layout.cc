@@ -228,14 +228,12 @@ struct Unsqueeze : ops::Unsqueeze {
     const int after = *rank + static_cast<int>(count.size());
     if (!axes.has_value()) return OfInputType(in, UnknownShape(after));
     NODEWISE_ASSIGN_OR_RETURN(const auto all, Axes(*axes, after));
-    Shape sides(static_cast<size_t>(after));
-    for (const int axis : all) sides[static_cast<size_t>(axis)] = 1;
-    size_t next = 0;
-    for (size_t i = 0; i < sides.size(); ++i) {
+    Shape sides;
+    auto next = in.type(0).shape->begin();
+    for (int i = 0; i < after; ++i) {
       // The sides of the data fill the places that the axes leave.
-      const bool is_new =
-          std::find(all.begin(), all.end(), static_cast<int>(i)) != all.end();
-      if (!is_new) sides[i] = (*in.type(0).shape)[next++];
+      const bool is_new = std::ranges::find(all, i) != all.end();
+      sides.push_back(is_new ? Dim(1) : *next++);
     }
     return OfInputType(in, sides, KnownElements(in));
   }
@@ -268,14 +266,13 @@ struct Expand : ops::Expand {
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     const absl::Span<const int64_t> from = args.shape(0);
+    const auto to = y.shape();
     // The input has the last sides of the output; a stride of 0 repeats it
     // along the others, and where its own side is 1.
-    const size_t skipped = y.shape().size() - from.size();
+    const size_t skipped = to.size() - from.size();
     const std::vector<int64_t> strides = StridesOf(from);
-    StridedCopy plan;
-    plan.sides.assign(y.shape().begin(), y.shape().end());
-    plan.to_strides = StridesOf(y.shape());
-    plan.from_strides.assign(plan.sides.size(), 0);
+    StridedCopy plan{
+        {to.begin(), to.end()}, std::vector<int64_t>(to.size()), StridesOf(to)};
     for (size_t i = 0; i < from.size(); ++i) {
       if (from[i] != 1) plan.from_strides[skipped + i] = strides[i];
     }
@@ -398,10 +395,9 @@ struct Slice : ops::Slice {
     if (!rank.has_value()) return OfInputType(in);
     const auto starts = PlacesOf(in, 1);
     const auto ends = PlacesOf(in, 2);
-    const auto axes = AxesOf(in, *rank);
-    if (!axes.ok()) return axes.status();
-    if (!starts.has_value() || !ends.has_value() || !axes->has_value() ||
-        (*axes)->size() != starts->size() || ends->size() != starts->size()) {
+    NODEWISE_ASSIGN_OR_RETURN(const auto axes, AxesOf(in, *rank));
+    if (!starts.has_value() || !ends.has_value() || !axes.has_value() ||
+        axes->size() != starts->size() || ends->size() != starts->size()) {
       return OfInputType(in, UnknownShape(*rank));
     }
     // Steps that are not known leave the side unknown.
@@ -414,7 +410,7 @@ struct Slice : ops::Slice {
     std::optional<Shape> elements = KnownElements(in);
     // An axis that comes twice has been refused by Axes().
     for (size_t i = 0; i < starts->size(); ++i) {
-      Dim& side = sides[static_cast<size_t>((**axes)[i])];
+      Dim& side = sides[static_cast<size_t>((*axes)[i])];
       const Dim& start = (*starts)[i];
       const Dim& end = (*ends)[i];
       if (elements.has_value())
@@ -438,16 +434,12 @@ struct Slice : ops::Slice {
     }
     const absl::Span<const int64_t> shape = args.shape(0);
     const std::vector<int64_t> strides = StridesOf(shape);
-    StridedCopy plan;
     // The output is filled from its beginning; in the input each axis begins at
     // its cut and goes on by its step, backwards too.
-    plan.sides.assign(y.shape().begin(), y.shape().end());
-    plan.from_strides = strides;
-    plan.to_strides = StridesOf(y.shape());
+    StridedCopy plan{
+        {y.shape().begin(), y.shape().end()}, strides, StridesOf(y.shape())};
     for (size_t i = 0; i < starts.size(); ++i) {
-      NODEWISE_ASSIGN_OR_RETURN(const int axis,
-                                Axis(axes[i], static_cast<int>(shape.size())));
-      const auto at = static_cast<size_t>(axis);
+      NODEWISE_ASSIGN_OR_RETURN(const size_t at, FrontAxis(shape, axes[i]));
       const Cut cut = CutOf(starts[i], ends[i], steps[i], shape[at]);
       plan.from += cut.start * strides[at];
       plan.from_strides[at] = strides[at] * cut.step;
