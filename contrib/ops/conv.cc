@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "absl/functional/function_ref.h"
 #include "contrib/ops/op_families.h"

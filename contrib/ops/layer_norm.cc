@@ -1,7 +1,5 @@
 #include "nodewise/ops/layer_norm.h"
 
-#include <limits>
-
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
 #include "contrib/ops/util/inputs.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "contrib/ops/op_families.h"
@@ -28,6 +27,10 @@ struct Equation {
   std::vector<Labels> terms;
   Labels output;
 };
+
+bool Has(const Labels& labels, Label label) {
+  return std::ranges::find(labels, label) != labels.end();
+}
 
 absl::Status EquationError(std::string_view equation, const char* message) {
   return WrongAttribute("equation", "\"{}\": {}", equation, message);
@@ -59,7 +62,7 @@ absl::StatusOr<Equation> ParseEquation(const std::string& text) {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
       term.push_back(c);
     } else if (text.compare(i, 3, "...") == 0) {
-      if (std::count(term.begin(), term.end(), kEllipsis) > 0) {
+      if (Has(term, kEllipsis)) {
         return EquationError(text, "has two ellipses in a term");
       }
       term.push_back(kEllipsis);
@@ -127,8 +130,7 @@ absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
   for (size_t i = 0; i < in.size(); ++i) {
     const Labels& term = equation.terms[i];
     const auto rank = static_cast<size_t>(in.type(i).rank());
-    const bool has_ellipsis =
-        std::count(term.begin(), term.end(), kEllipsis) > 0;
+    const bool has_ellipsis = Has(term, kEllipsis);
     const size_t letters = term.size() - (has_ellipsis ? 1 : 0);
     if (rank < letters || (!has_ellipsis && rank != letters)) {
       return WrongInput(i, "has rank {}, expected {} as the equation says",
@@ -144,8 +146,8 @@ absl::StatusOr<Expanded> ExpandAll(const Equation& equation,
   expanded.output = ExpandEllipsis(equation.output, ellipsis);
   // Sorted, labels that come twice lie beside each other.
   Labels sorted = expanded.output;
-  std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) {
     return EquationError(text, "has a letter twice in its output");
   }
   for (const Label label : sorted) {
@@ -180,10 +182,6 @@ struct LabelSizes {
         kMost);
   }
 };
-
-bool Has(const Labels& labels, Label label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
 
 // Sums or repeats: to[kept] = sum over `summed` of from[...], where `strides`
 // has the steps of kept and summed labels through `from`.
@@ -340,9 +338,8 @@ absl::StatusOr<Term<Number>> Contract(const Term<Number>& a,
   // that of MultiplyIntegers().
   operands.left = {kFloat64, left.values.data(), product.depth, 1};
   operands.right = {kFloat64, right.values.data(), product.depth, 1};
-  operands.left_begins.clear();
-  operands.right_begins.clear();
-  for (int64_t i = 0; i < product.items; ++i) {
+  // The first ones begin at 0.
+  for (int64_t i = 1; i < product.items; ++i) {
     operands.left_begins.push_back(i * product.rows * product.depth);
     operands.right_begins.push_back(i * product.columns * product.depth);
   }
@@ -447,12 +444,8 @@ struct Einsum : ops::Einsum {
   }
 
   absl::Status Evaluate(EvalArgs& args) const {
-    std::vector<InputInfo> infos(args.num_inputs());
-    for (size_t i = 0; i < infos.size(); ++i) {
-      infos[i].is_given = true;
-      infos[i].type = TensorType::Of(*args.in(i));
-    }
-    NODEWISE_ASSIGN_OR_RETURN(const auto all, Expand(Inputs(infos)));
+    NODEWISE_ASSIGN_OR_RETURN(const auto all,
+                              Expand(Inputs(GivenInputs(args))));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray out, args.MakeOutput(0));
     // Integers modulo 2^64 are right in all narrower types, too.
     if (!IsFloat(args.dtype(0))) {
@@ -533,6 +526,14 @@ double Hadamard(int64_t n, const double* a) {
   return product;
 }
 
+// Returns what an element, which is computed by the elimination of n rows, is
+// off by in practice; `size` is the largest number on its way.
+double ExpectedOfElimination(int64_t n, DLDataType dtype, double size,
+                             double element) {
+  return kExpectedFactor * static_cast<double>(n) * UnitRoundoff(dtype) * size +
+         HalfUlp(dtype, element);
+}
+
 // Sides that are not known yet pass.
 absl::Status RequireSquare(const Inputs& in) {
   NODEWISE_RETURN_IF_ERROR(
@@ -540,8 +541,7 @@ absl::Status RequireSquare(const Inputs& in) {
   if (!in.type(0).has_rank()) return absl::OkStatus();
   const Shape& x = *in.type(0).shape;
   const Dim& rows = x[x.size() - 2];
-  if (!rows.is_known() || !x.back().is_known() ||
-      rows.size() == x.back().size()) {
+  if (!rows.is_known() || !x.back().is_known() || rows == x.back()) {
     return absl::OkStatus();
   }
   return WrongInput(0, "has matrices of {} x {}, expected square ones",
@@ -582,10 +582,9 @@ struct Det : ops::Det {
       results[i] = Determinant(n, a);
       if (bounds == nullptr) continue;
       // Elimination may let errors grow by 2^n: nothing useful is proved.
-      bounds->proved.push_back(std::numeric_limits<double>::quiet_NaN());
-      bounds->expected.push_back(kExpectedFactor * static_cast<double>(n) *
-                                     UnitRoundoff(out.dtype()) * largest +
-                                 HalfUlp(out.dtype(), results[i]));
+      SumBound{kUnknownError,
+               ExpectedOfElimination(n, out.dtype(), largest, results[i])}
+          .AppendTo(bounds);
     }
     StoreDoubles(results.data(), 0, CountOf(out), out);
     return absl::OkStatus();
@@ -664,18 +663,13 @@ struct Inverse : ops::Inverse, KeepsType {
       const auto ax = AbsoluteProduct(n, a, x.data());
       // Elimination may let errors grow by 2^n: nothing useful is proved. A
       // singular matrix has no inverse.
-      const bool is_singular =
-          std::any_of(x.begin(), x.end(),
-                      [](double value) { return !std::isfinite(value); });
-      const double proved = is_singular
-                                ? std::numeric_limits<double>::infinity()
-                                : std::numeric_limits<double>::quiet_NaN();
+      const bool is_regular = std::ranges::all_of(
+          x, [](double value) { return std::isfinite(value); });
       for (const double size : AbsoluteProduct(n, x.data(), ax.data())) {
         const double value = x[bounds->expected.size() - at];
-        bounds->expected.push_back(kExpectedFactor * static_cast<double>(n) *
-                                       UnitRoundoff(out.dtype()) * size +
-                                   HalfUlp(out.dtype(), value));
-        bounds->proved.push_back(proved);
+        SumBound{is_regular ? kUnknownError : kAnyError,
+                 ExpectedOfElimination(n, out.dtype(), size, value)}
+            .AppendTo(bounds);
       }
     }
     StoreDoubles(results.data(), 0, CountOf(out), out);

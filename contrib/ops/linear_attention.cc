@@ -1,7 +1,6 @@
 #include "nodewise/ops/linear_attention.h"
 
 #include <cmath>
-#include <limits>
 
 #include "contrib/ops/op_families.h"
 #include "contrib/ops/util/elementwise.h"
