@@ -1,5 +1,6 @@
 #include "nodewise/ops/linear_attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "contrib/ops/op_families.h"
@@ -45,11 +46,6 @@ double NormOfList(const double* list, int64_t n, int64_t step = 1) {
   double squares = 0;
   for (int64_t i = 0; i < n; ++i) squares += list[i * step] * list[i * step];
   return std::sqrt(squares);
-}
-
-// Returns the smaller of the two; NaN stays NaN.
-double ExpectedOf(double proved, double expected) {
-  return proved < expected ? proved : expected;
 }
 
 // How far the state of one head may be off in a kernel that goes step by step,
@@ -126,7 +122,7 @@ class StateError {
     }
   }
   // Fill in the bounds of what q reads, from element `to` of the output on, and
-  // of the state.
+  // of the state. The smaller one is expected, but NaN stays NaN.
   void BoundRead(const double* state, const double* q, double scale,
                  int64_t to) const {
     const double norm = NormOfList(q, setting_.key_size);
@@ -144,12 +140,12 @@ class StateError {
                                2 * HalfUlp(setting_.dtype, sum.result);
       const double inherited = kSlack * size * norm;
       const size_t i = static_cast<size_t>(to) + m;
-      setting_.output->proved[i] =
+      const double proved =
           fresh.proved + inherited * columns_[m].proved + roundings;
-      setting_.output->expected[i] = ExpectedOf(
-          setting_.output->proved[i],
+      const double expected =
           fresh.expected + inherited * kExpectedFactor * columns_[m].expected +
-              roundings);
+          roundings;
+      SumBound{proved, std::min(expected, proved)}.SetAt(i, setting_.output);
     }
   }
   void BoundState(const double* state, int64_t to) const {
@@ -157,12 +153,11 @@ class StateError {
     for (int64_t i = 0; i < count; ++i) {
       const Column& column =
           columns_[static_cast<size_t>(i % setting_.value_size)];
-      const auto at = static_cast<size_t>(to + i);
       const double rounding = HalfUlp(setting_.state_dtype, state[i]);
-      setting_.state->proved[at] = column.proved + rounding;
-      setting_.state->expected[at] =
-          ExpectedOf(setting_.state->proved[at],
-                     kExpectedFactor * column.expected + rounding);
+      const double proved = column.proved + rounding;
+      const double expected = kExpectedFactor * column.expected + rounding;
+      SumBound{proved, std::min(expected, proved)}.SetAt(
+          static_cast<size_t>(to + i), setting_.state);
     }
   }
 
@@ -345,8 +340,8 @@ struct LinearAttention : ops::LinearAttention {
            update_rule == UpdateRule::kGatedDelta;
   }
   absl::Status Check(const Inputs& in) const {
-    if (q_num_heads.get() < 1 || kv_num_heads.get() < 1 ||
-        q_num_heads.get() % kv_num_heads.get() != 0) {
+    if (q_num_heads < 1 || kv_num_heads < 1 ||
+        q_num_heads % kv_num_heads != 0) {
       return WrongAttribute(
           "q_num_heads",
           "is {}, expected a multiple of kv_num_heads ({}), both 1 or more",
@@ -355,7 +350,7 @@ struct LinearAttention : ops::LinearAttention {
     NODEWISE_RETURN_IF_ERROR(
         All(RequireFloat(in, kQuery), RequireFloat(in, kPast)));
     for (const size_t i : {kKey, kValue, kDecay, kBeta}) {
-      if (!in.type(kQuery).has_dtype()) continue;
+      if (!in.type(kQuery).has_dtype()) break;
       NODEWISE_RETURN_IF_ERROR(RequireType(in, i, in.type(kQuery).dtype));
     }
     return All(CheckHeads(in), CheckGates(in));
@@ -378,10 +373,10 @@ struct LinearAttention : ops::LinearAttention {
     const auto q = args.shape(kQuery);
     const Sides s{q[0],
                   q[1],
-                  q_num_heads.get(),
-                  kv_num_heads.get(),
-                  q[2] / q_num_heads.get(),
-                  args.shape(kValue)[2] / kv_num_heads.get()};
+                  q_num_heads,
+                  kv_num_heads,
+                  q[2] / q_num_heads,
+                  args.shape(kValue)[2] / kv_num_heads};
     const DLDataType state_type = args.dtype(args.has(kPast) ? kPast : kQuery);
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
     NDArray present;
@@ -403,8 +398,7 @@ struct LinearAttention : ops::LinearAttention {
                                       y.dtype(),  state_type,   bounds,
                                       &of_state};
     if (bounds != nullptr) {
-      of_state.proved.resize(all.states.size());
-      of_state.expected.resize(all.states.size());
+      ResizeBounds(static_cast<int64_t>(all.states.size()), &of_state);
     }
     const double factor =
         scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(s.key_size));
@@ -434,17 +428,15 @@ struct LinearAttention : ops::LinearAttention {
     const int64_t of_state = 2 + (decays() ? 1 : 0) + (corrects() ? 2 : 0);
     return static_cast<double>(rows.size()) *
            static_cast<double>(state.size()) *
-           static_cast<double>(kv_num_heads.get() * of_state +
-                               2 * q_num_heads.get());
+           static_cast<double>(kv_num_heads * of_state + 2 * q_num_heads);
   }
 
  private:
   // Queries, keys and values have their heads side by side. Sides that follow
   // from different inputs are compared where both are known.
   absl::Status CheckHeads(const Inputs& in) const {
-    const std::pair<size_t, int64_t> packed[] = {{kQuery, q_num_heads.get()},
-                                                 {kKey, kv_num_heads.get()},
-                                                 {kValue, kv_num_heads.get()}};
+    const std::pair<size_t, int64_t> packed[] = {
+        {kQuery, q_num_heads}, {kKey, kv_num_heads}, {kValue, kv_num_heads}};
     for (const auto& [i, heads] : packed) {
       NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 3));
       const Dim side = SideOf(in, i, 2);
@@ -496,13 +488,13 @@ struct LinearAttention : ops::LinearAttention {
                       kv_num_heads.get());
   }
   Dim KeySize(const Inputs& in) const {
-    Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads.get());
+    Dim size = PartOf(SideOf(in, kQuery, 2), q_num_heads);
     if (size.is_known()) return size;
-    Dim of_key = PartOf(SideOf(in, kKey, 2), kv_num_heads.get());
+    Dim of_key = PartOf(SideOf(in, kKey, 2), kv_num_heads);
     return of_key.is_known() ? of_key : SideOf(in, kPast, 2);
   }
   Dim ValueSize(const Inputs& in) const {
-    Dim size = PartOf(SideOf(in, kValue, 2), kv_num_heads.get());
+    Dim size = PartOf(SideOf(in, kValue, 2), kv_num_heads);
     return size.is_known() ? size : SideOf(in, kPast, 3);
   }
 };
