@@ -95,17 +95,13 @@ TensorType Stacked(TensorType type, int64_t axis, const Dim& count) {
 absl::Status StackOutput(EvalArgs& args, size_t i,
                          const std::vector<NDArray>& elements, int64_t axis,
                          const TensorType& type) {
-  std::vector<int64_t> shape;
   // The elements say more than the type that the body states.
-  DLDataType dtype = type.dtype;
-  if (!elements.empty()) {
-    shape.assign(elements[0].shape().begin(), elements[0].shape().end());
-    dtype = elements[0].dtype();
-  } else {
-    const Shape sides = type.shape.value_or(Shape());
-    for (const Dim& side : sides) {
-      shape.push_back(side.is_known() ? side.size() : 0);
-    }
+  const TensorType each =
+      elements.empty() ? type : TensorType::Of(*elements[0]);
+  const DLDataType dtype = each.dtype;
+  std::vector<int64_t> shape;
+  for (const Dim& side : each.shape.value_or(Shape())) {
+    shape.push_back(side.is_known() ? side.size() : 0);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int at,
                             Axis(axis, static_cast<int>(shape.size()) + 1));
@@ -135,13 +131,14 @@ absl::Status StackOutput(EvalArgs& args, size_t i,
 }
 
 // Returns the slice at `index` of a side, without that side.
-absl::StatusOr<NDArray> SliceAt(const NDArray& tensor, int axis,
+absl::StatusOr<NDArray> SliceAt(const NDArray& tensor, size_t axis,
                                 int64_t index) {
   std::vector<int64_t> sides(tensor.shape().begin(), tensor.shape().end());
   std::vector<int64_t> strides = StridesOf(sides);
-  const int64_t begin = index * strides[static_cast<size_t>(axis)];
-  sides.erase(sides.begin() + axis);
-  strides.erase(strides.begin() + axis);
+  const int64_t begin = index * strides[axis];
+  const auto at = static_cast<std::ptrdiff_t>(axis);
+  sides.erase(sides.begin() + at);
+  strides.erase(strides.begin() + at);
   NODEWISE_ASSIGN_OR_RETURN(const NDArray slice,
                             NDArray::Empty(sides, tensor.dtype(), kCpu));
   CopyStrided({sides, strides, StridesOf(sides), begin, 0}, tensor, slice);
@@ -457,14 +454,13 @@ struct Scan : ops::Scan {
         const ScanParts parts,
         PartsOf(body, num_scan_inputs, args.num_inputs()));
     // The axes may count from the end, which depends on the rank.
-    std::vector<int> axes;
+    std::vector<size_t> axes;
     for (size_t k = 0; k < parts.inputs; ++k) {
-      const auto rank = static_cast<int>(args.shape(parts.states + k).size());
       NODEWISE_ASSIGN_OR_RETURN(axes.emplace_back(),
-                                Axis(NumberAt(scan_input_axes, k), rank));
+                                FrontAxis(args.shape(parts.states + k),
+                                          NumberAt(scan_input_axes, k)));
     }
-    const int64_t count =
-        args.shape(parts.states)[static_cast<size_t>(axes[0])];
+    const int64_t count = args.shape(parts.states)[axes[0]];
     Steps steps{count};
     for (size_t i = 0; i < parts.states; ++i)
       steps.states.push_back(args.in(i));
@@ -632,14 +628,10 @@ struct Scan8 : ops::Scan8 {
       EvalArgs stacked({}, kWanted, options, {});
       const TensorType& type = OutputTypeOf(body, parts.states + k);
       if (static_cast<int64_t>(made.size()) < length) {
-        std::vector<int64_t> shape =
-            made.empty() ? type.sizes().value_or(std::vector<int64_t>())
-                         : std::vector<int64_t>(made[0].shape().begin(),
-                                                made[0].shape().end());
-        NODEWISE_ASSIGN_OR_RETURN(
-            const NDArray none,
-            NDArray::Empty(shape, made.empty() ? type.dtype : made[0].dtype(),
-                           kCpu));
+        const TensorType each = made.empty() ? type : TensorType::Of(*made[0]);
+        const auto shape = each.sizes().value_or(std::vector<int64_t>());
+        NODEWISE_ASSIGN_OR_RETURN(const NDArray none,
+                                  NDArray::Empty(shape, each.dtype, kCpu));
         const uint64_t zero = 0;
         FillWith(none, &zero);
         made.resize(static_cast<size_t>(length), none);
