@@ -281,15 +281,6 @@ struct Limits {
     return x > high ? high : x;
   }
 };
-template <typename T>
-void SetLimit(const EvalArgs& args, size_t i, T* limit) {
-  if (!args.has(i)) return;
-  if constexpr (std::is_same_v<T, float>) {
-    *limit = *args.in(i).As<float>();
-  } else {
-    LoadWide(args.in(i), 0, 1, limit);
-  }
-}
 
 // The limits that are not given are the ends of the element type, so that an
 // infinity becomes the largest number even then.
@@ -298,11 +289,11 @@ Limits<T> LimitsOf(const EvalArgs& args) {
   Limits<T> limits{std::numeric_limits<T>::lowest(),
                    std::numeric_limits<T>::max()};
   if constexpr (std::is_floating_point_v<T>) {
-    limits.high = static_cast<T>(LargestOf(args.dtype(0)));
+    limits.high = LargestOf(args.dtype(0));
     limits.low = -limits.high;
   }
-  SetLimit(args, 1, &limits.low);
-  SetLimit(args, 2, &limits.high);
+  if (args.has(1)) LoadWide(args.in(1), 0, 1, &limits.low);
+  if (args.has(2)) LoadWide(args.in(2), 0, 1, &limits.high);
   return limits;
 }
 
@@ -330,7 +321,9 @@ struct Clip : ops::Clip, KeepsType {
     if (args.dtype(0) == kFloat32) {
       NODEWISE_ASSIGN_OR_RETURN(const NDArray y,
                                 args.MakeOutput(0, args.shape(0), kFloat32));
-      const Limits<float> limits = LimitsOf<float>(args);
+      const auto [low, high] = LimitsOf<double>(args);
+      const Limits<float> limits{static_cast<float>(low),
+                                 static_cast<float>(high)};
       const float* const from = args.in(0).As<float>();
       float* const to = y.As<float>();
       ParallelFor(CountOf(y), 1, [&](int64_t begin, int64_t end) {
