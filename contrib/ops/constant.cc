@@ -13,21 +13,17 @@
 namespace nodewise {
 namespace {
 
-// An attribute's numbers as a tensor of this shape.
+// An attribute's numbers as a tensor of rank 1, or of rank 0.
 template <typename T>
-absl::StatusOr<NDArray> TensorOf(absl::Span<const T> values,
-                                 absl::Span<const int64_t> shape) {
+absl::StatusOr<NDArray> TensorOf(absl::Span<const T> values, int rank = 1) {
+  std::vector<int64_t> shape(static_cast<size_t>(rank),
+                             static_cast<int64_t>(values.size()));
   NODEWISE_ASSIGN_OR_RETURN(
       NDArray tensor,
       NDArray::Empty(shape, std::is_same_v<T, float> ? kFloat32 : kInt64,
                      kCpu));
   std::copy(values.begin(), values.end(), tensor.As<T>());
   return tensor;
-}
-
-template <typename T>
-absl::StatusOr<NDArray> ListOf(absl::Span<const T> values) {
-  return TensorOf<T>(values, {static_cast<int64_t>(values.size())});
 }
 
 struct Constant : ops::Constant {
@@ -62,10 +58,10 @@ struct Constant : ops::Constant {
   // shared; a number, or a list of numbers, becomes a tensor of rank 0 or 1.
   absl::StatusOr<NDArray> Tensor() const {
     if (value.has_value() && value->defined()) return *value;
-    if (value_float.has_value()) return TensorOf<float>({&*value_float, 1}, {});
-    if (value_floats.has_value()) return ListOf<float>(*value_floats);
-    if (value_int.has_value()) return TensorOf<int64_t>({&*value_int, 1}, {});
-    if (value_ints.has_value()) return ListOf<int64_t>(*value_ints);
+    if (value_float.has_value()) return TensorOf<float>({&*value_float, 1}, 0);
+    if (value_floats.has_value()) return TensorOf<float>(*value_floats);
+    if (value_int.has_value()) return TensorOf<int64_t>({&*value_int, 1}, 0);
+    if (value_ints.has_value()) return TensorOf<int64_t>(*value_ints);
     return InvalidArgument("has no value");
   }
 };
