@@ -325,10 +325,8 @@ void MultiplyMatrices(const ProductSizes& sizes, Terms terms, PackStrips left,
 void PackFactor(const Factor& factor, const Strips& strips) {
   if (factor.dtype == kInt8) return PackAs<int8_t>(factor, strips);
   if (factor.dtype == kUint8) return PackAs<uint8_t>(factor, strips);
-  (void)WithFloat(factor.dtype, [&](auto zero) {
-    PackAs<decltype(zero)>(factor, strips);
-    return absl::OkStatus();
-  });
+  (void)WithFloat(factor.dtype,
+                  [&](auto zero) { PackAs<decltype(zero)>(factor, strips); });
 }
 
 const void* ElementAt(DLDataType dtype, const void* data, int64_t index) {

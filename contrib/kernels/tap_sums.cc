@@ -147,7 +147,6 @@ struct KeptItem {
                     for (int64_t row = begin; row < end; ++row) {
                       KeepRow(from + row * last.input, row);
                     }
-                    return absl::OkStatus();
                   });
                 });
   }

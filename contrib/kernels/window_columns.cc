@@ -209,7 +209,6 @@ void WindowColumns::Pack(const void* image, const Strips& strips) const {
   (void)WithNumber(dtype_, [&](auto zero) {
     using T = decltype(zero);
     PackAs(static_cast<const T*>(image), strips);
-    return absl::OkStatus();
   });
 }
 

@@ -405,10 +405,8 @@ struct Extreme : Class {
       RunFloat32(args, plan, y.As<float>());
       return absl::OkStatus();
     }
-    return WithWide(args.dtype(0), [&](auto zero) {
-      RunWide<decltype(zero)>(args, plan, y);
-      return absl::OkStatus();
-    });
+    return WithWide(args.dtype(0),
+                    [&](auto zero) { RunWide<decltype(zero)>(args, plan, y); });
   }
 
  private:

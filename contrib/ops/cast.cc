@@ -41,7 +41,6 @@ void LoadOddDoubles(const NDArray& x, int64_t begin, int64_t end, double* to) {
   (void)WithWide(x.dtype(), [&](auto zero) {
     const auto* const from = x.As<decltype(zero)>() + begin;
     for (int64_t i = 0; i < end - begin; ++i) to[i] = OddDouble(from[i]);
-    return absl::OkStatus();
   });
 }
 
@@ -99,8 +98,7 @@ absl::Status CastTo(EvalArgs& args, DLDataType to, ShortRounding rounding) {
   // Other types have no wide one, and CastRange() cannot fail.
   for (const DLDataType type : {args.dtype(0), to}) {
     if (IsConverted(type)) continue;
-    NODEWISE_RETURN_IF_ERROR(
-        WithWide(type, [](auto) { return absl::OkStatus(); }));
+    NODEWISE_RETURN_IF_ERROR(WithWide(type, [](auto) {}));
   }
   ParallelFor(CountOf(y), 2, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at += kWideBlock) {

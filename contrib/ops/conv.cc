@@ -123,7 +123,6 @@ absl::Status StoreConv(EvalArgs& args, const ConvProducts& products,
             to[begin + i] = FromDouble<T>(sums[i] + b);
           }
         });
-    return absl::OkStatus();
   }));
   if (args.bounds(0) != nullptr) {
     FillConvBounds(products, out, bias, terms, args.bounds(0));

@@ -65,11 +65,11 @@ uint64_t CommonKey(T key, bool by_value) {
 // Calls `f` with a key of the type, or fails.
 template <typename F>
 absl::Status WithKey(DLDataType dtype, F&& f) {
-  if (dtype == kInt64) return f(int64_t{});
-  if (dtype == kInt32) return f(int32_t{});
-  if (dtype == kInt16) return f(int16_t{});
-  if (dtype == kFloat32) return f(float{});
-  if (dtype == kFloat64) return f(double{});
+  if (dtype == kInt64) return CallWith(f, int64_t{});
+  if (dtype == kInt32) return CallWith(f, int32_t{});
+  if (dtype == kInt16) return CallWith(f, int16_t{});
+  if (dtype == kFloat32) return CallWith(f, float{});
+  if (dtype == kFloat64) return CallWith(f, double{});
   return RefuseType(dtype, "an integer of 16 to 64 bits, float32 or float64");
 }
 
@@ -106,8 +106,7 @@ absl::Status AddTensors(const ops::LabelEncoder& op, LabelTable* table) {
     if (part->defined()) {
       return AttributeError(name, "is given beside another list");
     }
-    const absl::Status known =
-        WithKey(given->dtype(), [](auto) { return absl::OkStatus(); });
+    const absl::Status known = WithKey(given->dtype(), [](auto) {});
     if (!known.ok()) return AttributeError(name, std::string(MessageOf(known)));
     *part = *given;
   }
@@ -184,7 +183,6 @@ absl::Status LookUp(EvalArgs& args, const LabelTable& table,
           found == places.end() ? fallback.As<uint8_t>() : found->second,
           bytes);
     }
-    return absl::OkStatus();
   });
 }
 

@@ -421,17 +421,14 @@ absl::Status ScatterInto(ScatterReduction reduction, const Targets& where,
     ForEachTarget(where, [&](int64_t element, int64_t from) {
       to[element] = f(to[element], updates[from]);
     });
-    return absl::OkStatus();
   };
   if (reduction == ScatterReduction::kNone) {
     return WithSize(y.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      return write(zero, [](T, T update) { return update; });
+      write(zero, [](auto, auto update) { return update; });
     });
   }
   return WithInteger(y.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    return write(zero, [reduction](T old, T update) {
+    write(zero, [reduction](auto old, auto update) {
       return Scattered(reduction, old, update);
     });
   });

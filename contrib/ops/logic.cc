@@ -213,7 +213,6 @@ struct Where : ops::Where {
                           : y[at[2] + i * steps[2]];
             }
           });
-      return absl::OkStatus();
     });
   }
 
