@@ -37,12 +37,6 @@ class ReportText {
   };
 
   ReportText& operator+=(std::string_view lines);
-  ReportText& operator+=(const char* lines) {
-    return *this += std::string_view(lines);
-  }
-  ReportText& operator+=(const std::string& lines) {
-    return *this += std::string_view(lines);
-  }
   ReportText& operator+=(char c) { return *this += std::string_view(&c, 1); }
   ReportText& operator+=(const ReportText& other);
   void Add(TextTable rows, size_t indent = 0, size_t most_rows = 0);
