@@ -4,6 +4,7 @@
 // The content decides on the kind of a file where its format begins with bytes
 // of its own, and the name where it does not.
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -26,6 +27,11 @@
 
 namespace nodewise {
 namespace {
+
+constexpr std::pair<std::string_view, FileKind> kExtensions[] = {
+    {".json", FileKind::kGraph},    {".so", FileKind::kLibrary},
+    {".npy", FileKind::kNpy},       {".npz", FileKind::kNpz},
+    {".params", FileKind::kParams}, {".pb", FileKind::kPb}};
 
 // Four bytes are enough to recognise most formats by.
 std::string FirstBytes(absl::Span<const uint8_t> bytes) {
@@ -216,10 +222,6 @@ absl::StatusOr<FileKind> KindOfFile(const std::string& path) {
     if (text.starts_with(beginning)) return kind;
   }
   if (LooksLikeParams(file.bytes())) return FileKind::kParams;
-  static constexpr std::pair<std::string_view, FileKind> kExtensions[] = {
-      {".json", FileKind::kGraph},    {".so", FileKind::kLibrary},
-      {".npy", FileKind::kNpy},       {".npz", FileKind::kNpz},
-      {".params", FileKind::kParams}, {".pb", FileKind::kPb}};
   const std::string extension = std::filesystem::path(path).extension();
   for (const auto& [known, kind] : kExtensions) {
     if (extension == known) return kind;
@@ -235,23 +237,12 @@ absl::Status InspectFile(const std::string& path, const ParamFileNames& params,
                          const ModelSpec& model, Inspection* inspection) {
   if (IsDump(path)) return InspectDump(path, inspection);
   NODEWISE_ASSIGN_OR_RETURN(const FileKind kind, KindOfFile(path));
-  switch (kind) {
-    case FileKind::kGraph:
-      return InspectGraph(path, params, inspection);
-    case FileKind::kLibrary:
-      return InspectLibrary(path, inspection);
-    case FileKind::kNpy:
-      return InspectTensors(path, ".npy", inspection);
-    case FileKind::kNpz:
-      return InspectTensors(path, ".npz", inspection);
-    case FileKind::kParams:
-      return InspectTensors(path, ".params", inspection);
-    case FileKind::kPb:
-      return InspectTensors(path, ".pb", inspection);
-    case FileKind::kModel:
-      return InspectModel(path, model, inspection);
-  }
-  return absl::OkStatus();
+  if (kind == FileKind::kGraph) return InspectGraph(path, params, inspection);
+  if (kind == FileKind::kLibrary) return InspectLibrary(path, inspection);
+  if (kind == FileKind::kModel) return InspectModel(path, model, inspection);
+  const auto* const format = std::ranges::find(
+      kExtensions, kind, &std::pair<std::string_view, FileKind>::second);
+  return InspectTensors(path, std::string(format->first), inspection);
 }
 
 // These names only tell inputs and parameters apart, so that a damaged file is

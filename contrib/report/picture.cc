@@ -50,19 +50,12 @@ Look LookAlone(const Archive::Node& node) {
 }
 
 Colours ColoursOf(Look look) {
-  switch (look) {
-    case Look::kCulprit:
-      return {"#f8c8c4", "#c62828"};
-    case Look::kInherits:
-      return {"#e4e4e4", "#8a8a8a"};
-    case Look::kOpen:
-      return {"#fdf0cf", "#b8860b"};
-    case Look::kRight:
-      return {"#ffffff", "#5a9367"};
-    case Look::kInput:
-      break;
-  }
-  return {"#e8eefc", "#7a8fc4"};
+  constexpr Colours kColours[] = {{"#f8c8c4", "#c62828"},
+                                  {"#e4e4e4", "#8a8a8a"},
+                                  {"#fdf0cf", "#b8860b"},
+                                  {"#ffffff", "#5a9367"},
+                                  {"#e8eefc", "#7a8fc4"}};
+  return kColours[static_cast<size_t>(look)];
 }
 
 std::string Escaped(std::string_view text) {

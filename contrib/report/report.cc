@@ -27,15 +27,8 @@ void Report::AddErrors(const DiagnosticList& found) {
 }
 
 std::string_view NameOf(Report::Status status) {
-  switch (status) {
-    case Report::Status::kOk:
-      return "ok";
-    case Report::Status::kDiffers:
-      return "differs";
-    case Report::Status::kError:
-      return "error";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"ok", "differs", "error"};
+  return kNames[static_cast<size_t>(status)];
 }
 
 // The envelope comes first in a fixed order: a reader can tell what a document
