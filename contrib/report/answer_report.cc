@@ -186,6 +186,7 @@ void ShowFailed(const SamplesResult& result,
 // The document has `questions`, `runs`, `nodes_on_path`, and with a first node
 // `first_divergence` and `masked`.
 void ShowBisected(const BisectResult& result, Report* report) {
+  report->text += "\n";
   AddMembers(report, "nodes_on_path", result.nodes_on_path);
   ShowQuestions(
       result.questions,
@@ -216,6 +217,7 @@ void ShowBisected(const BisectResult& result, Report* report) {
 
 // The document has `questions`, `runs`, `functions`, `guilty` and `in_storage`.
 void ShowMixed(const MixResult& result, Report* report) {
+  report->text += "\n";
   AddMembers(report, "functions", result.functions.size());
   ShowQuestions(result.questions,
                 fmt::format("mixed {} of both builds: {}, {}\n",
@@ -258,7 +260,7 @@ void ShowSeries(const SeriesResult& result,
     AddMembers(report, "build", names[answer.build], "state", state, "error",
                answer.error, "why", IfAny{answer.why});
   });
-  AddText(report, "tried {} of {}:\n", result.answers.size(),
+  AddText(report, "\ntried {} of {}:\n", result.answers.size(),
           CountOf(names.size(), "build"));
   report->text.Add(table, 2);
   report->text += "\n";
@@ -278,15 +280,6 @@ void ShowSeries(const SeriesResult& result,
       report,
       "  it may also be one of those between them, which could not run: {}\n",
       ListOf(skipped));
-}
-
-// Shows the samples with their errors, which verdicts recur, and which samples
-// failed. The document has `samples`, `recurring` and `failed_samples`.
-void ShowSamples(const SamplesResult& result,
-                 const std::vector<std::string>& names, Report* report) {
-  ShowRanked(result, names, report);
-  ShowRecurring(result, names, report);
-  ShowFailed(result, names, report);
 }
 
 // --- The answer ---
@@ -356,24 +349,19 @@ void ShowSearch(const Evidence& evidence, Report* report) {
   AddMembers(report, "reference", IfAny{evidence.reference});
   if (evidence.opaque.has_value()) ShowOpaque(*evidence.opaque, report);
   if (evidence.series.has_value()) {
-    report->text += "\n";
     ShowSeries(*evidence.series, evidence.builds, report);
   }
   if (evidence.differences.has_value()) {
     ShowSideDifferences(*evidence.differences, report);
   }
   if (evidence.samples.has_value()) {
-    ShowSamples(*evidence.samples, evidence.sample_names, report);
+    ShowRanked(*evidence.samples, evidence.sample_names, report);
+    ShowRecurring(*evidence.samples, evidence.sample_names, report);
+    ShowFailed(*evidence.samples, evidence.sample_names, report);
   }
   if (evidence.cost.has_value()) ShowCost(*evidence.cost, report);
-  if (evidence.bisected.has_value()) {
-    report->text += "\n";
-    ShowBisected(*evidence.bisected, report);
-  }
-  if (evidence.mixed.has_value()) {
-    report->text += "\n";
-    ShowMixed(*evidence.mixed, report);
-  }
+  if (evidence.bisected.has_value()) ShowBisected(*evidence.bisected, report);
+  if (evidence.mixed.has_value()) ShowMixed(*evidence.mixed, report);
 }
 
 // Whether a runtime does the same while it is looked into.
@@ -497,19 +485,9 @@ void ShowNodes(const Answer& answer, size_t most_culprits, Report* report) {
 
 // That nothing could be said is an error of the command and not a match.
 Report::Status StatusOf(Answer::State state) {
-  switch (state) {
-    case Answer::State::kRight:
-      return Report::Status::kOk;
-    case Answer::State::kWrong:
-      return Report::Status::kDiffers;
-    case Answer::State::kUnknown:
-      return Report::Status::kError;
-  }
-  return Report::Status::kError;
-}
-
-void AppendNotes(const std::vector<std::string>& notes, Report* report) {
-  report->notes.insert(report->notes.end(), notes.begin(), notes.end());
+  if (state == Answer::State::kRight) return Report::Status::kOk;
+  return state == Answer::State::kWrong ? Report::Status::kDiffers
+                                        : Report::Status::kError;
 }
 
 // Before a folder is given away, its owner should see what of the network can
@@ -538,7 +516,7 @@ void ShowRepros(const WrittenRepros& written, Report* report) {
   });
   report->text.Add(table);
   for (const WrittenRepro& repro : written.folders) ShowKept(repro, report);
-  AppendNotes(written.notes, report);
+  AddNotes(written.notes, report);
   if (!written.kept_inputs.has_value()) return;
   for (const std::string& path : *written.kept_inputs) {
     AddText(report,
@@ -552,7 +530,7 @@ Report ReportOf(const Answer& answer, size_t most_culprits) {
   Report report;
   ShowWhatWasDone(answer, &report);
   ShowSubject(answer, &report);
-  AppendNotes(answer.notes, &report);
+  AddNotes(answer.notes, &report);
   ShowSearch(answer.evidence, &report);
   ShowNodes(answer, most_culprits, &report);
   if (answer.repros.has_value()) {

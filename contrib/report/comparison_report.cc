@@ -205,25 +205,9 @@ std::string TallyOf(const Comparison& comparison) {
 
 // These are names of the document's format and do not change with the words.
 std::string_view KindName(SkippedTensor::Kind kind) {
-  switch (kind) {
-    case SkippedTensor::Kind::kMissing:
-      return "missing";
-    case SkippedTensor::Kind::kOtherType:
-      return "other type";
-    case SkippedTensor::Kind::kOtherHash:
-      return "other hash";
-    case SkippedTensor::Kind::kNotRecorded:
-      return "not recorded";
-  }
-  return "";
-}
-
-// Documents have the numbers themselves, and not the few digits that tell them
-// apart in text.
-void AddElement(std::string_view name, const ElementDifference& element,
-                JsonWriter* json) {
-  AddObject(json, name, "element", element.element, "expected",
-            element.expected, "actual", element.actual, "error", element.error);
+  constexpr std::string_view kNames[] = {"missing", "other type", "other hash",
+                                         "not recorded"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 // The elements with the largest errors are only there if some element differs.
@@ -231,7 +215,7 @@ void AddMetrics(const Metrics& metrics, JsonWriter* json) {
   for (const MetricRow& row : AllMetrics()) {
     const MetricValue value = row.value(metrics);
     if (const auto* const element = std::get_if<ElementDifference>(&value)) {
-      AddElement(row.name, *element, json);
+      AddElement(json, row.name, *element);
     } else if (const auto* const count = std::get_if<uint64_t>(&value)) {
       json->Add(row.name, *count);
     } else if (const auto* const number = std::get_if<double>(&value)) {
@@ -251,7 +235,7 @@ void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
              "node_kind", OnlyIf(where != nullptr, KindAt(tensor.key, where)),
              "reason", tensor.judgement.reason, "would_pass",
              tensor.judgement.would_pass);
-  if (!tensor.is_equal()) AddElement("worst", tensor.Worst(), json);
+  if (!tensor.is_equal()) AddElement(json, "worst", tensor.Worst());
   AddMetrics(tensor.metrics, json);
   if (!tensor.details.has_value()) return;
   const DifferenceDetails& details = *tensor.details;
@@ -262,9 +246,8 @@ void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
              std::vector<int64_t>(details.ulps.begin(), details.ulps.end()));
 }
 
-// Adds what culprits and verdicts have in common, and leaves the object open.
+// Adds what culprits and verdicts have in common.
 void AddNode(const DumpDifference& where, NodeId node, JsonWriter* json) {
-  json->BeginObject();
   AddMembers(json, "node", where.index->KeyOf(node), "node_index", Index(node),
              "kind", KindOf(where.nodes[node]));
 }
@@ -272,19 +255,14 @@ void AddNode(const DumpDifference& where, NodeId node, JsonWriter* json) {
 // Inputs and parameters are in the list of verdicts, since one of them may be
 // where it begins.
 void AddNodes(const DumpDifference& where, JsonWriter* json) {
-  json->BeginArray("culprits");
-  for (const NodeId node : where.NodesThat(DumpedNode::kBegins)) {
+  const auto begins = where.NodesThat(DumpedNode::kBegins);
+  AddObjects(json, "culprits", begins, [&](NodeId node) {
     AddNode(where, node, json);
     AddObject(json, "evidence", "reason", ReasonFor(where, node));
-    json->EndObject();
-  }
-  json->EndArray();
-  json->BeginArray("verdicts");
-  for (uint32_t n = 0; n < where.index->graph().nodes.size(); ++n) {
-    AddNode(where, NodeId{n}, json);
-    json->EndObject();
-  }
-  json->EndArray();
+  });
+  uint32_t number = 0;
+  AddObjects(json, "verdicts", where.index->graph().nodes,
+             [&](const auto&) { AddNode(where, NodeId{number++}, json); });
 }
 
 }  // namespace

@@ -180,14 +180,10 @@ std::string OutputsText(const LocateResult& result) {
 
 // A referee decides only where it sides with one of the two.
 std::string_view TwoAgainstOne(RefereeSide side) {
-  switch (side) {
-    case RefereeSide::kReference:
-      return ": two against one";
-    case RefereeSide::kCandidate:
-      return ": two against one, so the reference may be wrong";
-    default:
-      return "";
-  }
+  if (side == RefereeSide::kReference) return ": two against one";
+  return side == RefereeSide::kCandidate
+             ? ": two against one, so the reference may be wrong"
+             : "";
 }
 
 // Adds what verdicts and culprits have in common.
@@ -232,8 +228,7 @@ void AddCulprit(const LocateResult& result, const Culprit& culprit,
                IsStandIn(result, node));
   }
   if (const ElementDifference* const worst = WorstOf(node)) {
-    AddObject(json, "worst", "element", worst->element, "expected",
-              worst->expected, "actual", worst->actual, "error", worst->error);
+    AddElement(json, "worst", *worst);
   }
   AddMembers(json, "share", culprit.share, "victims", IfAny{culprit.victims});
   json->EndObject();
@@ -265,13 +260,7 @@ class ValueReport {
  public:
   ValueReport(const ValueEvidence& evidence,
               absl::Span<const NamedCulprit> named, Report* report)
-      : index_(*evidence.index),
-        network_(*evidence.network),
-        result_(evidence.result),
-        evidence_(evidence),
-        named_(named),
-        report_(*report),
-        json_(&report->json) {}
+      : evidence_(evidence), named_(named), report_(*report) {}
 
   void Show() {
     report_.text += "\n";
@@ -506,13 +495,13 @@ class ValueReport {
     report_.text += "\n";
   }
 
-  const GraphIndex& index_;
-  const Network& network_;
-  const ValueLocateResult& result_;
   const ValueEvidence& evidence_;
+  const GraphIndex& index_ = *evidence_.index;
+  const Network& network_ = *evidence_.network;
+  const ValueLocateResult& result_ = evidence_.result;
   const absl::Span<const NamedCulprit> named_;
   Report& report_;
-  JsonWriter* const json_;
+  JsonWriter* const json_ = &report_.json;
 };
 
 }  // namespace

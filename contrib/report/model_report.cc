@@ -51,14 +51,13 @@ size_t MergedProducts(const PrecisionResult& result) {
 // faster.
 void ShowLeftAlone(const PrecisionResult& result, Report* report) {
   TextTable table;
-  report->json.BeginArray("left_alone");
-  for (const auto& [operation, kind, reason] : result.report.left_alone) {
+  const auto& left_alone = result.report.left_alone;
+  AddObjects(report, "left_alone", left_alone, [&](const auto& each) {
+    const auto& [operation, kind, reason] = each;
     table.AddRow({operation, kind, reason});
-    AddObject(report, {}, "operation", operation, "kind", kind, "reason",
-              reason);
-  }
-  report->json.EndArray();
-  if (result.report.left_alone.empty()) return;
+    AddMembers(report, "operation", operation, "kind", kind, "reason", reason);
+  });
+  if (left_alone.empty()) return;
   report->text += "left alone:\n";
   report->text.Add(table, 2, kMostLeftAlone);
 }
@@ -84,12 +83,11 @@ void ShowErrors(const PrecisionResult& result, Report* report) {
 void ShowRanking(const Sensitivity& found, Report* report) {
   TextTable table;
   table.AddRow({"operation", "kind", "lowered alone"});
-  report->json.BeginArray("ranking");
-  for (const auto& [operation, kind, error] : found.ranking) {
+  AddObjects(report, "ranking", found.ranking, [&](const auto& each) {
+    const auto& [operation, kind, error] = each;
     table.AddRow({operation, kind, Number(error)});
-    AddObject(report, {}, "operation", operation, "kind", kind, "error", error);
-  }
-  report->json.EndArray();
+    AddMembers(report, "operation", operation, "kind", kind, "error", error);
+  });
   report->text += "relative L2 of the outputs against float32:\n";
   report->text.Add(table, 2, kShownLines + 1);
 }
@@ -118,12 +116,10 @@ void ShowCurve(const Sensitivity& found, const std::vector<std::string>& titles,
                std::string (*text_of)(double error), Report* report) {
   TextTable table;
   table.AddRow(titles);
-  report->json.BeginArray("curve");
-  for (const auto& [kept, error] : found.curve) {
-    table.AddRow({std::to_string(kept), text_of(error)});
-    AddObject(report, {}, "kept", kept, "error", error);
-  }
-  report->json.EndArray();
+  AddObjects(report, "curve", found.curve, [&](const auto& point) {
+    table.AddRow({std::to_string(point.kept), text_of(point.error)});
+    AddMembers(report, "kept", point.kept, "error", point.error);
+  });
   report->text.Add(table, 2, 0);
 }
 
@@ -170,14 +166,12 @@ void AddMissingOutputs(const OpaqueReport& opaque, Report* report) {
 // Passes are shown in the order in which they ran, with the number of
 // operations that each has left, so that one that does nothing is seen.
 void ShowPasses(const PassesReport& passes, Report* report) {
-  report->json.BeginArray("passes");
-  for (const PassesReport::Ran& ran : passes.ran) {
+  AddObjects(report, "passes", passes.ran, [&](const auto& ran) {
     AddText(report, "pass {}: {}\n{}", ran.pass,
             CountOf(ran.operations, "operation"), ran.text);
-    AddObject(report, {}, "pass", ran.pass, "operations", ran.operations,
-              "report", ran.text);
-  }
-  report->json.EndArray();
+    AddMembers(report, "pass", ran.pass, "operations", ran.operations, "report",
+               ran.text);
+  });
   for (const Finding& finding : passes.left) {
     AddText(report, "warning: {}\n", Printable(LineOf(finding)));
   }
@@ -209,9 +203,7 @@ void ShowPrecision(const PrecisionResult& result, Report* report) {
   ShowErrors(result, report);
   ShowSensitivity(result, report);
   report->json.EndObject();
-  for (const std::string& note : result.report.notes) {
-    report->notes.push_back(note);
-  }
+  AddNotes(result.report.notes, report);
 }
 
 }  // namespace nodewise

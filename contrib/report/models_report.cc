@@ -30,11 +30,7 @@ class ModelsReport {
  public:
   ModelsReport(const ModelsEvidence& evidence, size_t most_layers,
                Report* report)
-      : evidence_(evidence),
-        compared_(evidence.compared),
-        most_layers_(most_layers),
-        report_(*report),
-        json_(&report->json) {}
+      : evidence_(evidence), most_layers_(most_layers), report_(*report) {}
 
   void Show() {
     json_->BeginObject("models");
@@ -239,10 +235,10 @@ class ModelsReport {
   }
 
   const ModelsEvidence& evidence_;
-  const ModelComparison& compared_;
+  const ModelComparison& compared_ = evidence_.compared;
   const size_t most_layers_;
   Report& report_;
-  JsonWriter* const json_;
+  JsonWriter* const json_ = &report_.json;
 };
 
 // --- A compiled network and its model ---
@@ -382,9 +378,8 @@ Report ReportOf(const AlignAnswer& answer, bool with_all_lines) {
   Report report;
   report.notes = answer.target.notes;
   ShowTarget(answer.target, &report);
-  for (const auto* notes : {&answer.notes, &answer.beside.notes}) {
-    report.notes.insert(report.notes.end(), notes->begin(), notes->end());
-  }
+  AddNotes(answer.notes, &report);
+  AddNotes(answer.beside.notes, &report);
   ShowOpaque(answer.beside.opaque, &report);
   ShowAlignment(answer.alignment, answer.target.target->index(),
                 *answer.beside.network, with_all_lines, &report);

@@ -347,8 +347,7 @@ void ShowForeignDump(const ForeignDump& dump, Report* report) {
             CountOf(dump.entries, "tensor"),
             CountOf(dump.tensor_bytes, "byte"));
   }
-  report->notes.insert(report->notes.end(), dump.notes.begin(),
-                       dump.notes.end());
+  AddNotes(dump.notes, report);
   ShowUnseenCheck(dump.seen, dump.unseen, report);
 }
 

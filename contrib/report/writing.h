@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nodewise/compare/metrics.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/support/json_writer.h"
@@ -87,6 +88,14 @@ void AddObject(Owner* owner, std::string_view key, const Members&... members) {
   JsonOf(owner)->EndObject();
 }
 
+// Documents have the numbers themselves, and not the few digits that tell them
+// apart in text.
+inline void AddElement(JsonWriter* json, std::string_view key,
+                       const ElementDifference& element) {
+  AddObject(json, key, "element", element.element, "expected", element.expected,
+            "actual", element.actual, "error", element.error);
+}
+
 // Adds an array with an object for each item, whose members `add_members` adds.
 template <typename Owner, typename Items, typename Function>
 void AddObjects(Owner* owner, std::string_view key, const Items& items,
@@ -114,6 +123,10 @@ void AddFact(Inspection* inspection, const std::string& title,
              fmt::format_string<Values...> format, Values&&... values) {
   AddLine(title, fmt::format(format, std::forward<Values>(values)...),
           inspection);
+}
+
+inline void AddNotes(const std::vector<std::string>& notes, Report* report) {
+  report->notes.insert(report->notes.end(), notes.begin(), notes.end());
 }
 
 inline std::vector<std::string> KeysOf(const GraphIndex& index,
