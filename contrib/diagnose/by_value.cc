@@ -436,17 +436,15 @@ absl::Status SearchBetweenBuilds(const Question& question, Answer* answer) {
 // with. The model is run on them here.
 absl::Status SearchDumpBesideModel(const Question& question, Answer* answer) {
   const TargetSpec& model = question.reference.spec;
-  DiagnosticList faults;
-  auto read = model.network != nullptr
-                  ? absl::StatusOr<Network>(*model.network)
-                  : LoadModel(model.path, model.model, &faults);
-  if (answer->AddDoubts(faults)) return absl::OkStatus();
-  NODEWISE_RETURN_IF_ERROR(read.status());
+  NODEWISE_ASSIGN_OR_RETURN(const auto read,
+                            NetworkOfReference(question, answer));
+  if (read == nullptr) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const auto dump, OpenIndexed(question.target.dump));
-  BindSizes(TypesOfInputs(*dump->index), &*read);
-  auto opaque = TakeOpaque(model.model, &*read);
+  Network bound = *read;
+  BindSizes(TypesOfInputs(*dump->index), &bound);
+  auto opaque = TakeOpaque(model.model, &bound);
   if (!opaque.ok()) return At(model.path, opaque.status());
-  const auto network = std::make_shared<const Network>(*std::move(read));
+  const auto network = std::make_shared<const Network>(std::move(bound));
   const auto runner = MakeNetworkRunner("interpreter", model.path, network);
   std::vector<RecordedPair> pairs(1);
   NODEWISE_ASSIGN_OR_RETURN(

@@ -177,6 +177,11 @@ absl::Status RefuseSets(const Question& question) {
       NameOf(Way::kInputSets), kWantOfSets);
 }
 
+absl::Status SearchByDefinitions(const Question& question, Answer* answer) {
+  return answer->search == Search::kLayers ? SearchLayers(question, answer)
+                                           : SearchNodes(question, answer);
+}
+
 // Beside a build, or a model that becomes one, both sides are compared first:
 // as long as they say the same, what they say is right.
 absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
@@ -203,14 +208,9 @@ absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
   if (!AreSidesAlike(*question.target.target, *reference->target, answer)) {
     return absl::OkStatus();
   }
-  switch (answer->search) {
-    case Search::kMix:
-      return SearchByMixing(question, *reference, answer);
-    case Search::kLayers:
-      return SearchLayers(question, answer);
-    default:
-      return SearchNodes(question, answer);
-  }
+  return answer->search == Search::kMix
+             ? SearchByMixing(question, *reference, answer)
+             : SearchByDefinitions(question, answer);
 }
 
 // A program runs the target. Beside its own model that is what it should
@@ -254,51 +254,40 @@ void NameSources(Answer* answer) {
   }
 }
 
+// A dump may be a file of tensors, without a graph.
+absl::Status SearchDumpValues(const Question& question, Answer* answer) {
+  NODEWISE_ASSIGN_OR_RETURN(const PathKind kind,
+                            KindOfPath(question.target.dump));
+  return kind == PathKind::kFile ? SearchTensorsBesideModel(question, answer)
+                                 : SearchDumpBesideModel(question, answer);
+}
+
 // A search may hand over to another once both sides are read, which is known
 // only here: whether two models are one decides between their nodes and their
 // layers.
 absl::Status Run(const Question& question, Answer* answer) {
+  using enum Search;
+  static constexpr std::pair<Search, absl::Status (*)(const Question&, Answer*)>
+      kSearches[] = {
+          {kNodes, &SearchByDefinitions},    {kLayers, &SearchByDefinitions},
+          {kMix, &SearchByDefinitions},      {kBisect, &SearchByBisecting},
+          {kValues, &SearchBesideModel},     {kBuilds, &SearchBetweenBuilds},
+          {kSeries, &SearchInSeries},        {kReplay, &SearchDump},
+          {kDumpValues, &SearchDumpValues},  {kDumps, &SearchBetweenDumps},
+          {kProgramNodes, &SearchInProgram}, {kOutside, &SearchByProgram},
+          {kModels, &SearchBesideProgram}};
+  const Search asked = answer->search;
   const Reference::Kind right = question.reference.kind;
   if (!question.target.samples.empty()) return SearchSamples(question, answer);
-  switch (answer->search) {
-    case Search::kNone:
-      return Internal("no search");
-    case Search::kNodes:
-    case Search::kLayers:
-    case Search::kMix:
-      if (right == Reference::Kind::kModel ||
-          right == Reference::Kind::kBuild) {
-        return SearchBesideBuild(question, answer);
-      }
-      return answer->search == Search::kLayers ? SearchLayers(question, answer)
-                                               : SearchNodes(question, answer);
-    case Search::kBisect:
-      return SearchByBisecting(question, answer);
-    case Search::kValues:
-      return SearchBesideModel(question, answer);
-    case Search::kBuilds:
-      return SearchBetweenBuilds(question, answer);
-    case Search::kSeries:
-      return SearchInSeries(question, answer);
-    case Search::kReplay:
-      return SearchDump(question, answer);
-    case Search::kDumpValues: {
-      NODEWISE_ASSIGN_OR_RETURN(const PathKind kind,
-                                KindOfPath(question.target.dump));
-      return kind == PathKind::kFile
-                 ? SearchTensorsBesideModel(question, answer)
-                 : SearchDumpBesideModel(question, answer);
-    }
-    case Search::kDumps:
-      return SearchBetweenDumps(question, answer);
-    case Search::kProgramNodes:
-      return SearchInProgram(question, answer);
-    case Search::kOutside:
-      return SearchByProgram(question, answer);
-    case Search::kModels:
-      return SearchBesideProgram(question, answer);
+  const bool is_of_nodes = asked == kNodes || asked == kLayers || asked == kMix;
+  if (is_of_nodes &&
+      (right == Reference::Kind::kModel || right == Reference::Kind::kBuild)) {
+    return SearchBesideBuild(question, answer);
   }
-  return absl::OkStatus();
+  for (const auto& [search, run] : kSearches) {
+    if (search == asked) return run(question, answer);
+  }
+  return Internal("no search");
 }
 
 // The words of the table are about the usual method.

@@ -26,7 +26,7 @@ static_assert(static_cast<size_t>(Method::kReplay) + 1 ==
 
 // --- The table ---
 
-constexpr std::string_view kDumpsAreCompared =
+constexpr std::string_view kCompareDumps =
     "record a dump of the other side, too, and compare the two dumps";
 constexpr std::string_view kDumpsInOrder =
     "nothing was run: the tensors of both dumps were compared, and the graph "
@@ -61,7 +61,7 @@ constexpr SearchRow kTable[] = {
     {Subject::kSpeaking, Beside::kProgram, Search::kOutside,
      "the program was taken for right, and the definitions of the operators "
      "were asked about each node that it accuses"},
-    {Subject::kSpeaking, Beside::kDump, Search::kNone, kDumpsAreCompared},
+    {Subject::kSpeaking, Beside::kDump, Search::kNone, kCompareDumps},
 
     {Subject::kSilent, Beside::kDefinitions, Search::kNodes,
      "the nodes do not say what they compute, so only those could be found "
@@ -78,7 +78,7 @@ constexpr SearchRow kTable[] = {
      "were right against one"},
     {Subject::kSilent, Beside::kBuilds, Search::kSeries, kSeriesIsHalved},
     {Subject::kSilent, Beside::kProgram, Search::kNone, kTakeModel},
-    {Subject::kSilent, Beside::kDump, Search::kNone, kDumpsAreCompared},
+    {Subject::kSilent, Beside::kDump, Search::kNone, kCompareDumps},
 
     {Subject::kSpeakingDump, Beside::kDefinitions, Search::kReplay,
      "nothing was run: each node was computed again, from what the dump says "
@@ -86,11 +86,10 @@ constexpr SearchRow kTable[] = {
     {Subject::kSpeakingDump, Beside::kModel, Search::kDumpValues,
      "nothing of the target was run: the tensors of the dump were paired with "
      "those of the model by their values"},
-    {Subject::kSpeakingDump, Beside::kBuild, Search::kNone, kDumpsAreCompared},
+    {Subject::kSpeakingDump, Beside::kBuild, Search::kNone, kCompareDumps},
     {Subject::kSpeakingDump, Beside::kThirdBuild, Search::kNone, kThirdDecides},
     {Subject::kSpeakingDump, Beside::kBuilds, Search::kNone, kTakeBuilds},
-    {Subject::kSpeakingDump, Beside::kProgram, Search::kNone,
-     kDumpsAreCompared},
+    {Subject::kSpeakingDump, Beside::kProgram, Search::kNone, kCompareDumps},
     {Subject::kSpeakingDump, Beside::kDump, Search::kDumps, kDumpsInOrder},
 
     {Subject::kSilentDump, Beside::kDefinitions, Search::kNone,
@@ -100,7 +99,7 @@ constexpr SearchRow kTable[] = {
      "nothing of the target was run: the nodes do not say what they compute, "
      "so the tensors of the dump were paired with those of the model by their "
      "values"},
-    {Subject::kSilentDump, Beside::kBuild, Search::kNone, kDumpsAreCompared},
+    {Subject::kSilentDump, Beside::kBuild, Search::kNone, kCompareDumps},
     {Subject::kSilentDump, Beside::kThirdBuild, Search::kNone, kTakeBuilds},
     {Subject::kSilentDump, Beside::kBuilds, Search::kNone, kTakeBuilds},
     {Subject::kSilentDump, Beside::kProgram, Search::kNone, kTakeModel},
@@ -115,7 +114,7 @@ constexpr SearchRow kTable[] = {
     {Subject::kProgram, Beside::kBuilds, Search::kNone,
      "take the first build for the target"},
     {Subject::kProgram, Beside::kProgram, Search::kModels, kTwoModelsWords},
-    {Subject::kProgram, Beside::kDump, Search::kNone, kDumpsAreCompared},
+    {Subject::kProgram, Beside::kDump, Search::kNone, kCompareDumps},
 };
 
 // Other methods than kAuto make these of the search that a cell has.

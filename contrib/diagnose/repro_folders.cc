@@ -140,11 +140,9 @@ class FolderWriter {
                const std::vector<ReproFolder>& folders,
                const ReproFolderOptions& options, WrittenRepros* written)
       : shared_target_(target),
-        target_(*target),
         folders_(folders),
         options_(options),
         written_(*written),
-        source_(SourceOf(target_)),
         inputs_(inputs.begin(), inputs.end()) {}
 
   absl::Status Write() {
@@ -295,11 +293,11 @@ class FolderWriter {
   }
 
   const std::shared_ptr<const GraphTarget>& shared_target_;
-  const GraphTarget& target_;
+  const GraphTarget& target_ = *shared_target_;
   const std::vector<ReproFolder>& folders_;
   const ReproFolderOptions& options_;
   WrittenRepros& written_;
-  ReproSource source_;
+  ReproSource source_ = SourceOf(target_);
   const std::vector<NamedTensor> inputs_;
   std::map<std::string, const ReproFolder*> by_node_;  // By its key.
   std::set<std::string> failing_;

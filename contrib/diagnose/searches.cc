@@ -244,14 +244,12 @@ absl::StatusOr<std::vector<RunInput>> InputsLike(const Session& target,
   size_t place = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!wanted.IsNeeded(i)) continue;
-    const NamedTensor* found = nullptr;
-    for (const NamedTensor& tensor : given) {
-      if (tensor.name == wanted.Name(i)) found = &tensor;
+    auto found = std::ranges::find(given, wanted.Name(i), &NamedTensor::name);
+    if (found == given.end() && place < given.size() &&
+        IsOfType(given[place].tensor, wanted.Type(i))) {
+      found = given.begin() + static_cast<ptrdiff_t>(place);
     }
-    const bool fits_place =
-        place < given.size() && IsOfType(given[place].tensor, wanted.Type(i));
-    if (found == nullptr && fits_place) found = &given[place];
-    if (found == nullptr) {
+    if (found == given.end()) {
       return InvalidArgument(
           "{}: input {}: {} has none of this name, or in its place and of its "
           "type",

@@ -31,26 +31,20 @@ constexpr double kLeastShare = 0.005;
 // Returns what several nodes are, or one that is broken; the reason says it of
 // others.
 std::string_view WordsOf(NodeVerdict verdict, bool is_many) {
-  switch (verdict) {
-    case NodeVerdict::kBadInput:
-      return "are given NaN from outside";
-    case NodeVerdict::kNotDeterministic:
-      return "are not deterministic";
-    case NodeVerdict::kPlanFault:
-      return "write over tensors that others still read";
-    case NodeVerdict::kChangesFloats:
-      return "change how floats are calculated after them";
-    case NodeVerdict::kSideEffect:
-      return "have side effects";
-    case NodeVerdict::kOverrun:
-      return "write to memory that is not their own";
-    case NodeVerdict::kHangs:
-      return "hang";
-    case NodeVerdict::kCrashes:
-      return "crash";
-    default:
-      return is_many ? "are wrong" : "is wrong";
+  using enum NodeVerdict;
+  static constexpr std::pair<NodeVerdict, std::string_view> kWords[] = {
+      {kBadInput, "are given NaN from outside"},
+      {kNotDeterministic, "are not deterministic"},
+      {kPlanFault, "write over tensors that others still read"},
+      {kChangesFloats, "change how floats are calculated after them"},
+      {kSideEffect, "have side effects"},
+      {kOverrun, "write to memory that is not their own"},
+      {kHangs, "hang"},
+      {kCrashes, "crash"}};
+  for (const auto& [known, words] : kWords) {
+    if (known == verdict) return words;
   }
+  return is_many ? "are wrong" : "is wrong";
 }
 
 // Culprits that are wrong in one way.
@@ -129,13 +123,13 @@ std::vector<Group> GroupsOf(const LocateResult& located) {
   std::vector<Group> groups;
   for (const Culprit& culprit : located.culprits) {
     const NodeReport& node = located.nodes[culprit.report];
-    auto group = std::ranges::find_if(
+    const auto group = std::ranges::find_if(
         groups, [&](const Group& one) { return one.Takes(node); });
     if (group == groups.end()) {
-      groups.push_back({});
-      group = groups.end() - 1;
+      groups.push_back({{&node}});
+    } else {
+      group->nodes.push_back(&node);
     }
-    group->nodes.push_back(&node);
   }
   JoinPrecisions(&groups);
   return groups;
@@ -146,8 +140,8 @@ std::vector<Group> GroupsOf(const LocateResult& located) {
 std::vector<std::pair<std::string, size_t>> KindsOf(const Group& group) {
   std::vector<std::pair<std::string, size_t>> kinds;
   for (const NodeReport* const node : group.nodes) {
-    const auto kind = std::ranges::find_if(
-        kinds, [&](const auto& one) { return one.first == node->operators; });
+    const auto kind = std::ranges::find(kinds, node->operators,
+                                        &std::pair<std::string, size_t>::first);
     if (kind != kinds.end()) {
       ++kind->second;
     } else {
@@ -419,9 +413,7 @@ std::string ToldOfValues(const NamedCulprit& culprit,
   const std::string name = culprit.operations.empty()
                                ? culprit.finding.Where()
                                : ListOf(culprit.operations, kMostNames);
-  if (evidence.by_value.has_value() &&
-      !evidence.by_value->result.culprits.empty() &&
-      !evidence.by_value->result.culprits[0].explanations.empty()) {
+  if (!culprit.explanations.empty()) {
     const ValueEvidence& values = *evidence.by_value;
     const Explanation& change = values.result.culprits[0].explanations[0];
     const Operation& operation = values.network->operation(change.operation);

@@ -125,28 +125,27 @@ void NameCulprit(const ModelLayer& layer, const ModelComparison& compared,
 }
 
 // Whether two networks are one but for the numbers of their items.
-class SameModel {
- public:
-  SameModel(const Network& a, const Network& b) : a_(a), b_(b) {}
+struct SameModel {
+  const Network& left;
+  const Network& right;
 
-  bool Holds() {
-    if (a_.order().size() != b_.order().size() ||
-        !AreAlike(a_.inputs(), b_.inputs())) {
+  bool Holds() const {
+    if (left.order().size() != right.order().size() ||
+        !AreAlike(left.inputs(), right.inputs())) {
       return false;
     }
-    for (size_t i = 0; i < a_.order().size(); ++i) {
-      const Operation& one = a_.operation(a_.order()[i]);
-      const Operation& other = b_.operation(b_.order()[i]);
+    for (size_t i = 0; i < left.order().size(); ++i) {
+      const Operation& one = left.operation(left.order()[i]);
+      const Operation& other = right.operation(right.order()[i]);
       if (!HaveOneForm(one.attrs, other.attrs) ||
           !AreAlike(one.inputs, other.inputs) ||
           !AreAlike(one.outputs, other.outputs)) {
         return false;
       }
     }
-    return AreAlike(a_.outputs(), b_.outputs());
+    return AreAlike(left.outputs(), right.outputs());
   }
 
- private:
   // Bodies are networks of their own, which two files never share.
   static bool HaveOneForm(const OpAttrs& a, const OpAttrs& b) {
     if (&a.def() != &b.def() || a == b) return a == b;
@@ -167,7 +166,7 @@ class SameModel {
           const Value& other = std::get<Value>(b);
           if constexpr (std::is_same_v<Value, Subgraph>) {
             return one.captures == other.captures &&
-                   SameModel(*one.body, *other.body).Holds();
+                   SameModel{*one.body, *other.body}.Holds();
           } else if constexpr (std::is_same_v<Value, NDArray>) {
             return HaveOneContent(one, other);
           } else {
@@ -179,13 +178,10 @@ class SameModel {
 
   bool AreAlike(absl::Span<const ValueId> a,
                 absl::Span<const ValueId> b) const {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [this](ValueId one, ValueId other) {
-                        if (one == kNoValue || other == kNoValue) {
-                          return one == other;
-                        }
-                        return IsAlike(a_.value(one), b_.value(other));
-                      });
+    return std::ranges::equal(a, b, [this](ValueId one, ValueId other) {
+      if (one == kNoValue || other == kNoValue) return one == other;
+      return IsAlike(left.value(one), right.value(other));
+    });
   }
 
   // Constants are compared by their bytes: how they are called makes no
@@ -197,9 +193,6 @@ class SameModel {
     }
     return HaveOneContent(one.data, other.data);
   }
-
-  const Network& a_;
-  const Network& b_;
 };
 
 }  // namespace
@@ -252,7 +245,7 @@ bool IsOwnFile(const Question& question) {
 // twice the same way.
 bool AreOneModel(const Network& a, const Network& b) {
   // In another opset an operation may mean something else.
-  return a.data().opsets == b.data().opsets && SameModel(a, b).Holds();
+  return a.data().opsets == b.data().opsets && SameModel{a, b}.Holds();
 }
 
 // Null is told apart from an error: the answer then has the faults as doubts.
