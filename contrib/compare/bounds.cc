@@ -36,7 +36,8 @@ class BoundChecker {
  public:
   BoundChecker(DLDataType dtype, absl::Span<const double> proved,
                absl::Span<const double> in_practice, Tolerance fallback)
-      : dtype_(dtype),
+      : most_subnormal_(kSubnormalReach * SmallestNormal(dtype)),
+        is_half_(dtype.code == kDLFloat && dtype.bits == 16),
         proved_(proved),
         in_practice_(in_practice),
         fallback_(fallback) {
@@ -122,11 +123,10 @@ class BoundChecker {
     check_.ratio = ratio;
   }
 
-  const DLDataType dtype_;
-  const double most_subnormal_ = kSubnormalReach * SmallestNormal(dtype_);
+  const double most_subnormal_;
   // The smallest normal half is as large as the steps between ordinary ones, so
   // that only subnormal numbers themselves count.
-  const bool is_half_ = dtype_.code == kDLFloat && dtype_.bits == 16;
+  const bool is_half_;
   const absl::Span<const double> proved_, in_practice_;
   const Tolerance fallback_;
   bool is_any_judged_ = false;

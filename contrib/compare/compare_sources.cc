@@ -371,7 +371,9 @@ class ComparingSink : public TensorSink {
   absl::Status Take(const TensorItem& item) override {
     const std::string name = item.key.Name();
     const WorkingOn on(name);
-    if (item.hash) NoteHash(name, *item.hash);
+    if (item.hash && item.hash->kind == HashKind::kXxh3) {
+      names_by_hash_.emplace(item.hash->value, name);
+    }
     const auto mapped = options_.names.find(name);
     const bool is_mapped = mapped != options_.names.end();
     const std::string& partner = is_mapped ? mapped->second : name;
@@ -469,10 +471,6 @@ class ComparingSink : public TensorSink {
             ? fmt::format("the reference has no tensor: {}", item.why_absent)
             : "the candidate has no tensor: " + kept.why_absent;
     Skip(item.key, why, SkippedTensor::Kind::kNotRecorded);
-  }
-
-  void NoteHash(const std::string& name, TensorHash hash) {
-    if (hash.kind == HashKind::kXxh3) names_by_hash_.emplace(hash.value, name);
   }
 
   // Says which wrong tensors are equal to another one of the reference. A

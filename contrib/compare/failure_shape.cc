@@ -394,12 +394,6 @@ void AddShifted(const TensorPair& pair, Patterns* patterns) {
   }
 }
 
-void AddMovePatterns(const TensorPair& pair, Patterns* patterns) {
-  AddTransposed(pair, patterns);
-  AddReversed(pair, patterns);
-  AddShifted(pair, patterns);
-}
-
 // Patterns in where wrong elements are.
 
 // The lanes of vectors, and how many elements are unrolled together.
@@ -670,7 +664,9 @@ DifferenceDetails DescribeDifference(const DLTensor& expected,
                         tolerance};
   details.ulps = UlpsOf(pair);
   AddValuePatterns(pair, &details.patterns);
-  AddMovePatterns(pair, &details.patterns);
+  AddTransposed(pair, &details.patterns);
+  AddReversed(pair, &details.patterns);
+  AddShifted(pair, &details.patterns);
   AddRelation(expected, actual, &details.patterns);
   AddPlacePatterns(pair, &details.patterns);
   return details;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <tuple>
 
 #include "absl/types/span.h"
 #include "nodewise/compare/metrics.h"
@@ -46,21 +47,19 @@ using Square = double (*)(const void* elements);
 // Converts kBlock elements at any address.
 using Convert = void (*)(const void* from, float* to);
 
+template <typename Number>
 struct LoopTable {
-  Compare<float> compare_floats;
-  Compare<double> compare_doubles;
-  // These take half the time, and are all that small differences need.
-  Compare<float> compare_floats_quickly;
-  Compare<double> compare_doubles_quickly;
-  Square square_floats;
-  Square square_doubles;
+  Compare<Number> compare;
+  // It takes half the time, and is all that small differences need.
+  Compare<Number> compare_quickly;
+  Square square;
 };
 
 // The functions for one instruction set. All levels give bit-identical results.
 struct Level {
   const char* name;
   bool (*works_here)();  // Whether this machine can run them.
-  LoopTable loops;
+  std::tuple<LoopTable<float>, LoopTable<double>> loops;
   // By ElementIndex(); null for types that do not fit a float, and for float.
   absl::Span<const Convert> converters;
 };

@@ -44,71 +44,67 @@ struct MetricTotals {
     relative = ratio;
     found.largest_relative = pair;
   }
-  void AddNonFinite(const ElementDifference& pair);
+
+  void AddNonFinite(const ElementDifference& pair) {
+    const double x = pair.expected, y = pair.actual;
+    const bool is_any_nan = std::isnan(x) || std::isnan(y);
+    if (x == y || (std::isnan(x) && std::isnan(y))) return;
+    if (found.non_finite() == 0) {
+      found.first_non_finite = {pair.element, x, y, NAN};
+    }
+    ++(is_any_nan ? found.nan_mismatches : found.infinity_mismatches);
+    ++found.different;
+    ++found.outside;
+  }
+
+  // Takes a single pair, finite or not. `error` is |actual - expected|, which
+  // nothing asks for where one of them is not finite. This counts as the loops
+  // of metric_loops.inc do, whose conditions these must stay.
   void AddPair(const ElementDifference& pair, Tolerance tolerance,
-               double least_normal);
-  void Append(const MetricTotals& next);
+               double least_normal) {
+    const double x = pair.expected, y = pair.actual;
+    if (!std::isfinite(x) || !std::isfinite(y)) return AddNonFinite(pair);
+    const double size = std::fabs(x), error = pair.error;
+    found.squares += x * x;
+    if (error == 0) return;
+    // 64-bit integers differ by more than their doubles do, so only the sign is
+    // taken from these.
+    found.products += x * std::copysign(error, y - x);
+    found.differences += error * error;
+    ++found.different;
+    if (error > found.largest_error.error) found.largest_error = pair;
+    const double excess = error - tolerance.relative * size;
+    if (excess > tolerance.absolute) ++found.outside;
+    if (excess > found.absolute_needed) {
+      found.absolute_needed = excess;
+      found.largest_excess = pair;
+    }
+    RankRelative(pair);
+    if (size < least_normal && y == 0) ++found.flushed;
+    if (error > 0.01 * size) ++found.above_hundredth;
+    if (error > 0.001 * size) ++found.above_thousandth;
+    if (error > 0.0001 * size) ++found.above_ten_thousandth;
+  }
+
+  // Joins what was found in the part behind this one. Of equal errors the first
+  // stays, so that the result does not depend on how many threads there are.
+  void Append(const MetricTotals& next) {
+    const Metrics& more = next.found;
+    if (found.non_finite() == 0) found.first_non_finite = more.first_non_finite;
+    found += more;
+    if (more.largest_error.error > found.largest_error.error) {
+      found.largest_error = more.largest_error;
+    }
+    if (more.absolute_needed > found.absolute_needed) {
+      found.absolute_needed = more.absolute_needed;
+      found.largest_excess = more.largest_excess;
+    }
+    if (next.relative > relative) {
+      relative = next.relative;
+      found.largest_relative = more.largest_relative;
+    }
+  }
 };
-
-void MetricTotals::AddNonFinite(const ElementDifference& pair) {
-  const double x = pair.expected, y = pair.actual;
-  const bool is_any_nan = std::isnan(x) || std::isnan(y);
-  if (x == y || (std::isnan(x) && std::isnan(y))) return;
-  if (found.non_finite() == 0) {
-    found.first_non_finite = {pair.element, x, y, NAN};
-  }
-  ++(is_any_nan ? found.nan_mismatches : found.infinity_mismatches);
-  ++found.different;
-  ++found.outside;
-}
-
-// Takes a single pair, finite or not. `error` is |actual - expected|, which
-// nothing asks for where one of them is not finite. This counts as the loops of
-// metric_loops.inc do, whose conditions these must stay.
-void MetricTotals::AddPair(const ElementDifference& pair, Tolerance tolerance,
-                           double least_normal) {
-  const double x = pair.expected, y = pair.actual;
-  if (!std::isfinite(x) || !std::isfinite(y)) return AddNonFinite(pair);
-  const double size = std::fabs(x), error = pair.error;
-  found.squares += x * x;
-  if (error == 0) return;
-  // 64-bit integers differ by more than their doubles do, so only the sign is
-  // taken from these.
-  found.products += x * std::copysign(error, y - x);
-  found.differences += error * error;
-  ++found.different;
-  if (error > found.largest_error.error) found.largest_error = pair;
-  const double excess = error - tolerance.relative * size;
-  if (excess > tolerance.absolute) ++found.outside;
-  if (excess > found.absolute_needed) {
-    found.absolute_needed = excess;
-    found.largest_excess = pair;
-  }
-  RankRelative(pair);
-  if (size < least_normal && y == 0) ++found.flushed;
-  if (error > 0.01 * size) ++found.above_hundredth;
-  if (error > 0.001 * size) ++found.above_thousandth;
-  if (error > 0.0001 * size) ++found.above_ten_thousandth;
-}
-
-// Joins what was found in the part behind this one. Of equal errors the first
-// stays, so that the result does not depend on how many threads there are.
-void MetricTotals::Append(const MetricTotals& next) {
-  const Metrics& more = next.found;
-  if (found.non_finite() == 0) found.first_non_finite = more.first_non_finite;
-  found += more;
-  if (more.largest_error.error > found.largest_error.error) {
-    found.largest_error = more.largest_error;
-  }
-  if (more.absolute_needed > found.absolute_needed) {
-    found.absolute_needed = more.absolute_needed;
-    found.largest_excess = more.largest_excess;
-  }
-  if (next.relative > relative) {
-    relative = next.relative;
-    found.largest_relative = more.largest_relative;
-  }
-}
 
 // Rounding may leave a sum of squares a little below 0.
 double SquaresOfActual(const Metrics& m) {
@@ -284,27 +280,6 @@ class BlockReader {
   alignas(64) std::array<uint8_t, kBlock * sizeof(Number)> padded_;
 };
 
-template <typename Number, typename F, typename D>
-auto ForType(F for_floats, D for_doubles) {
-  if constexpr (std::is_same_v<Number, float>) {
-    return for_floats;
-  } else {
-    return for_doubles;
-  }
-}
-
-// The loops over blocks of one type, for this machine.
-template <typename Number>
-struct Loops {
-  const metric_loops::LoopTable& all = metric_loops::BestLevel().loops;
-  const metric_loops::Compare<Number> compare =
-      ForType<Number>(all.compare_floats, all.compare_doubles);
-  const metric_loops::Compare<Number> compare_quickly =
-      ForType<Number>(all.compare_floats_quickly, all.compare_doubles_quickly);
-  const metric_loops::Square square =
-      ForType<Number>(all.square_floats, all.square_doubles);
-};
-
 // Compares a part of two tensors, as floats or as doubles.
 template <typename Number>
 class PartComparer {
@@ -439,7 +414,9 @@ class PartComparer {
 
   const Pair& pair_;
   BlockReader<Number> expected_, actual_;
-  const Loops<Number> loops_;
+  const metric_loops::LoopTable<Number>& loops_ =
+      std::get<metric_loops::LoopTable<Number>>(
+          metric_loops::BestLevel().loops);
   bool is_quick_ = true;
   metric_loops::Limits<Number> limits_;
   MetricTotals totals_;

@@ -277,9 +277,7 @@ Judgement JudgeAsAscend(const Evidence& e) {
   if (!required.IsMet()) {
     return {Verdict::kError, required.Reason(), would_pass};
   }
-  if (!wanted.IsMet()) {
-    return {Verdict::kWarning, wanted.Reason(), would_pass};
-  }
+  if (!wanted.IsMet()) return {Verdict::kWarning, wanted.Reason(), would_pass};
   return {Verdict::kPass, wanted.Reason()};
 }
 

@@ -19,7 +19,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/precision/sensitivity.h"
 #include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 
@@ -361,11 +360,8 @@ class ModelComparer {
                                                    const NDArray& expected,
                                                    const NDArray& found) {
     const TensorKey key{name, 0, TensorRole::kOutput, "reference"};
-    TensorItem item{key};
-    item.tensor = expected.tensor();
-    CompareOptions options;
-    options.rule = {Rule::Kind::kByType};
-    return CompareTensors(item, *found, options);
+    return CompareTensors({.key = key, .tensor = expected.tensor()}, *found,
+                          {.rule = {Rule::Kind::kByType}});
   }
 
   // Layers that only move numbers are not judged, unless the numbers come out

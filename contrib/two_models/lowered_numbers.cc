@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <utility>
 
 #include "contrib/two_models/model_side.h"
 #include "fmt/format.h"
@@ -155,11 +154,6 @@ std::optional<int> BitsInBlocks(const Rows& rows, int64_t block) {
   return most <= 3 ? 2 : most <= 15 ? 4 : 8;
 }
 
-// A few numbers lie on some grid, unless it is a coarse one.
-bool IsTelling(int64_t length, int bits) {
-  return length >= (bits == 8 ? 128 : 16);
-}
-
 // Each way of sharing a scale is tried, the longest block first: the more
 // numbers lie on one grid, the less they do so by chance.
 std::optional<int> BitsOf(const std::vector<double>& numbers,
@@ -176,7 +170,8 @@ std::optional<int> BitsOf(const std::vector<double>& numbers,
       const int64_t length = std::min(block, rows.length);
       if (block != INT64_MAX && block >= rows.length) continue;
       const std::optional<int> bits = BitsInBlocks(rows, length);
-      if (bits.has_value() && IsTelling(length, *bits)) return bits;
+      // A few numbers lie on some grid, unless it is a coarse one.
+      if (bits.has_value() && length >= (*bits == 8 ? 128 : 16)) return bits;
     }
   }
   return std::nullopt;
@@ -234,9 +229,7 @@ std::vector<const NDArray*> LargeWeights(const Network& network) {
 // Returns the type that most of the numbers have; empty for the exact ones.
 std::string MostAre(const std::vector<const NDArray*>& weights) {
   std::map<std::string, int64_t> counts;
-  for (const NDArray* each : weights) {
-    counts[TypeOf(*each)] += CountOf(*each);
-  }
+  for (const NDArray* each : weights) counts[TypeOf(*each)] += CountOf(*each);
   const auto most = std::ranges::max_element(
       counts, {}, [](const auto& type) { return type.second; });
   return most == counts.end() ? "" : most->first;

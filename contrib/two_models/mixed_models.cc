@@ -57,8 +57,7 @@ absl::StatusOr<MixedModels::Outputs> OutputsOf(RunningModel* model) {
 MixedModels::MixedModels(const ModelPairing& pairing,
                          const std::vector<std::vector<size_t>>& reads,
                          RunningModel* reference, RunningModel* target)
-    : has_form_by_reader_(target->side->takes_integers()),
-      pairing_(pairing),
+    : pairing_(pairing),
       reads_(reads),
       reference_(*reference),
       target_(*target) {}

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "contrib/two_models/model_side.h"
 #include "nodewise/two_models/compare_models.h"
 
@@ -42,12 +41,12 @@ class MixedModels {
   absl::Status Follow(size_t number, bool is_target, bool has_form,
                       Mixture* mixture);
 
-  // Whether a tensor is put into the target's form for each reader.
-  const bool has_form_by_reader_;
   const ModelPairing& pairing_;
   const std::vector<std::vector<size_t>>& reads_;
   RunningModel& reference_;
   RunningModel& target_;
+  // Whether a tensor is put into the target's form for each reader.
+  const bool has_form_by_reader_ = target_.side->takes_integers();
   // The target with the reference's numbers at every pair, once it was needed.
   std::optional<RunningModel> on_reference_;
 };

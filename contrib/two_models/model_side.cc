@@ -62,10 +62,6 @@ std::optional<Layout::Quantisation> ScaleAt(const Network& network,
   return Layout::Quantisation{*scale, zero.value_or(0), -kNoEnd, kNoEnd};
 }
 
-bool HasScales(std::string_view kind) {
-  return kind == "DequantizeLinear" || IsOfIntegers(kind);
-}
-
 // Integers are rounded to the nearest step and clipped where the type ends, as
 // QuantizeLinear does it.
 absl::StatusOr<NDArray> FromNumbers(
@@ -141,14 +137,13 @@ ModelSide::ModelSide(const Network& network)
     ++position;
     takes_integers_ = takes_integers_ || IsOfIntegers(operation.kind());
     const bool varies = std::ranges::any_of(
-        operation.inputs,
-        [this](ValueId input) { return input != kNoValue && Varies(input); });
+        operation.inputs, [this](ValueId input) { return Varies(input); });
     for (const ValueId output : operation.outputs) {
       if (output != kNoValue) begin(output, varies, position);
     }
     if (operation.inputs.empty()) continue;
     const ValueId input = operation.inputs[0];
-    if (input == kNoValue || !Varies(input)) continue;
+    if (!Varies(input)) continue;
     const ValueId output = operation.outputs[0];
     if (output == kNoValue || !OnlyChangesForm(network, operation)) continue;
     ValueFacts& made = values_[Index(output)];
@@ -164,18 +159,15 @@ ModelSide::ModelSide(const Network& network)
 
 bool ModelSide::VariesIn(OperationId id) const {
   const std::vector<ValueId>& outputs = network_.operation(id).outputs;
-  return std::ranges::any_of(outputs, [this](ValueId output) {
-    return output != kNoValue && Varies(output);
-  });
+  return std::ranges::any_of(outputs,
+                             [this](ValueId output) { return Varies(output); });
 }
 
 std::vector<ValueId> ModelSide::MadeValues() const {
   std::vector<ValueId> made;
   for (const OperationId id : network_.order()) {
     for (const ValueId output : network_.operation(id).outputs) {
-      if (output != kNoValue && Varies(output) && IsMade(output)) {
-        made.push_back(output);
-      }
+      if (Varies(output) && IsMade(output)) made.push_back(output);
     }
   }
   return made;
@@ -215,7 +207,7 @@ std::optional<Layout::Quantisation> ModelSide::FindQuantisation(
     for (const Use& use : network_.value(waiting[i]).uses) {
       if (use.slot == kBarrierSlot) continue;
       const Operation& user = network_.operation(use.user);
-      if (HasScales(user.kind())) {
+      if (user.kind() == "DequantizeLinear" || IsOfIntegers(user.kind())) {
         const auto found = ScaleAt(network_, user, use.slot + 1);
         if (found.has_value()) return found;
       } else if (use.slot == 0 && HandsOnIntegers(user.kind())) {

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,8 +35,10 @@ class ModelSide {
   explicit ModelSide(const Network& network);
 
   const Network& network() const { return network_; }
-  // Whether the value depends on an input.
-  bool Varies(ValueId id) const { return values_[Index(id)].varies; }
+  // Whether there is a value, and it depends on an input.
+  bool Varies(ValueId id) const {
+    return id != kNoValue && values_[Index(id)].varies;
+  }
   // Whether what the operation makes does.
   bool VariesIn(OperationId id) const;
   // The chain that the value belongs to.

@@ -1,7 +1,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
@@ -92,11 +91,7 @@ class Pairer {
  public:
   Pairer(RunningModel* reference, RunningModel* target,
          const MatchedInputs& inputs)
-      : reference_(*reference),
-        target_(*target),
-        from_(*reference->side),
-        to_(*target->side),
-        inputs_(inputs) {}
+      : reference_(*reference), target_(*target), inputs_(inputs) {}
 
   absl::StatusOr<ModelPairing> Run() {
     ListCandidates();
@@ -143,10 +138,9 @@ class Pairer {
 
   // A value that the target cannot compute is left out.
   void ListCandidates() {
-    const ModelSide& side = to_;
-    const auto inputs = side.network().inputs();
+    const auto inputs = to_.network().inputs();
     std::vector<ValueId> values(inputs.begin(), inputs.end());
-    for (const ValueId made : side.MadeValues()) values.push_back(made);
+    for (const ValueId made : to_.MadeValues()) values.push_back(made);
     for (const ValueId id : values) {
       const auto tensors = target_.Tensors(id);
       if (!tensors.ok()) continue;
@@ -155,7 +149,7 @@ class Pairer {
       by_count_[CountOf(first)].push_back(candidates_.size());
       candidates_.push_back({id,
                              {first.shape().begin(), first.shape().end()},
-                             Sampled(NumbersOfValue(side, id, first))});
+                             Sampled(NumbersOfValue(to_, id, first))});
     }
   }
 
@@ -182,9 +176,7 @@ class Pairer {
       if (!place.has_value()) continue;
       const ValueId output = reference.outputs()[i];
       const ValueId partner = target.outputs()[*place];
-      if (!from_.Varies(output) || !to_.Varies(partner)) {
-        continue;
-      }
+      if (!from_.Varies(output) || !to_.Varies(partner)) continue;
       forced_[from_.MadeOf(output)] = to_.MadeOf(partner);
     }
   }
@@ -217,9 +209,7 @@ class Pairer {
       waiting.pop_back();
       if (value.kind != NetworkValue::Kind::kOutput) continue;
       for (const ValueId input : network.operation(value.producer).inputs) {
-        if (input == kNoValue || seen[Index(input)] || !side.Varies(input)) {
-          continue;
-        }
+        if (!side.Varies(input) || seen[Index(input)]) continue;
         seen[Index(input)] = true;
         const auto pair = pairs.find(side.MadeOf(input));
         if (pair == pairs.end()) {
@@ -232,17 +222,6 @@ class Pairer {
     std::ranges::sort(sources);
     sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
     return sources;
-  }
-
-  // Numbers of the target come later than those that they are made of.
-  // A partner before that would be made of less than the value is.
-  size_t EarliestPosition(ValueId id) const {
-    size_t earliest = 0;
-    for (const size_t pair : SourcesOf(from_, id, pair_of_)) {
-      earliest =
-          std::max(earliest, to_.PositionOf(pairing_.pairs[pair].target.made));
-    }
-    return earliest;
   }
 
   // An input may hold any tensor, if it is the input of nothing.
@@ -273,7 +252,13 @@ class Pairer {
   std::vector<size_t> FreeCandidates(const Wanted& wanted) const {
     const auto found = by_count_.find(CountOf(wanted.tensor));
     if (found == by_count_.end()) return {};
-    const size_t earliest = EarliestPosition(wanted.id);
+    // Numbers of the target come later than those that they are made of.
+    // A partner before that would be made of less than the value is.
+    size_t earliest = 0;
+    for (const size_t pair : SourcesOf(from_, wanted.id, pair_of_)) {
+      earliest =
+          std::max(earliest, to_.PositionOf(pairing_.pairs[pair].target.made));
+    }
     std::vector<size_t> free = found->second;
     std::erase_if(free, [&](size_t i) {
       const Candidate& candidate = candidates_[i];
@@ -559,7 +544,7 @@ class Pairer {
   std::vector<ValueId> PartnersOfInputs(const Operation& operation) const {
     std::vector<ValueId> partners;
     for (const ValueId input : operation.inputs) {
-      if (input == kNoValue || !from_.Varies(input)) continue;
+      if (!from_.Varies(input)) continue;
       const auto pair = pair_of_.find(from_.MadeOf(input));
       if (pair == pair_of_.end()) return {};
       partners.push_back(pairing_.pairs[pair->second].target.made);
@@ -570,8 +555,7 @@ class Pairer {
   std::vector<ValueId> ReadBy(const Operation& operation) const {
     std::vector<ValueId> read;
     for (const ValueId input : operation.inputs) {
-      if (input == kNoValue || !to_.Varies(input)) continue;
-      read.push_back(to_.MadeOf(input));
+      if (to_.Varies(input)) read.push_back(to_.MadeOf(input));
     }
     return read;
   }
@@ -600,11 +584,8 @@ class Pairer {
   // was wrong before does not matter for what comes behind.
   absl::Status Take(ValueId id, const Choice& choice) {
     Candidate& candidate = candidates_[choice.candidate];
-    ValuePair pair;
-    pair.reference = from_.ChainOf(id);
-    pair.target = to_.ChainOf(candidate.made);
-    pair.layout = choice.layout;
-    pair.way = choice.way;
+    ValuePair pair{from_.ChainOf(id), to_.ChainOf(candidate.made),
+                   choice.layout, choice.way};
     NODEWISE_ASSIGN_OR_RETURN(const auto made, reference_.Tensors(id));
     NODEWISE_ASSIGN_OR_RETURN(const auto expected,
                               reference_.Tensors(pair.reference.read));
@@ -647,8 +628,8 @@ class Pairer {
 
   RunningModel& reference_;
   RunningModel& target_;
-  const ModelSide& from_;  // The reference's side, and the target's.
-  const ModelSide& to_;
+  const ModelSide& from_ = *reference_.side;
+  const ModelSide& to_ = *target_.side;
   const MatchedInputs& inputs_;
   std::vector<Candidate> candidates_;
   std::unordered_map<ValueId, size_t> by_value_;  // By the first of the chain.
@@ -764,18 +745,14 @@ absl::StatusOr<MatchedInputs> MatchModelInputs(
       NODEWISE_ASSIGN_OR_RETURN(
           const NDArray like,
           NDArray::Empty(*shape, wanted.type.dtype, given[place].device()));
-      ValuePair pair;
-      pair.reference = {wanted.id, wanted.id};
-      pair.target = {target.inputs()[place], target.inputs()[place]};
-      pair.layout = *layout;
-      const NDArray tensor[] = {given[place]};
-      const NDArray form[] = {like};
-      NODEWISE_ASSIGN_OR_RETURN(
-          auto tensors,
-          InFormOf(WhichModel::kReference, pair, to, from, tensor, form));
+      const ValueId id = target.inputs()[place];
+      const ValuePair pair{{wanted.id, wanted.id}, {id, id}, *layout};
+      NODEWISE_ASSIGN_OR_RETURN(auto tensors,
+                                InFormOf(WhichModel::kReference, pair, to, from,
+                                         given.subspan(place, 1), {&like, 1}));
       const std::string note =
-          NoteOf(target.value(target.inputs()[place]).name, wanted.name,
-                 *layout, like.shape() != given[place].shape());
+          NoteOf(target.value(id).name, wanted.name, *layout,
+                 like.shape() != given[place].shape());
       if (!note.empty()) matched.notes.push_back(note);
       matched.tensors.push_back(std::move(tensors[0]));
       matched.layouts.push_back(*layout);

@@ -297,22 +297,22 @@ TEST(MetricLoopsTest, LevelsAgreeBitForBit) {
   for (const metric_loops::Level& level : metric_loops::AllLevels()) {
     if (!level.works_here()) continue;
     SCOPED_TRACE(level.name);
-    const metric_loops::LoopTable& ours = level.loops;
-    const metric_loops::LoopTable& theirs = baseline.loops;
+    const auto& [floats, doubles] = level.loops;
+    const auto& [their_floats, their_doubles] = baseline.loops;
     metric_loops::BlockSums<float> a, b;
-    theirs.compare_floats(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &a);
-    ours.compare_floats(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &b);
+    their_floats.compare(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &a);
+    floats.compare(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &b);
     ExpectEqualBits(a, b);
     metric_loops::BlockSums<double> c, d;
-    theirs.compare_doubles(wide_x.data(), wide_y.data(), {1, 2, 3, 1}, &c);
-    ours.compare_doubles(wide_x.data(), wide_y.data(), {1, 2, 3, 1}, &d);
+    their_doubles.compare(wide_x.data(), wide_y.data(), {1, 2, 3, 1}, &c);
+    doubles.compare(wide_x.data(), wide_y.data(), {1, 2, 3, 1}, &d);
     ExpectEqualBits(c, d);
-    ours.compare_floats_quickly(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &b);
+    floats.compare_quickly(x.data(), y.data(), {0.1F, 0.2F, 0.3F, 1}, &b);
     EXPECT_TRUE(b.beats_relative);
     EXPECT_EQ(a.products, b.products);
     EXPECT_EQ(a.largest_excess, b.largest_excess);
-    EXPECT_EQ(ours.square_floats(x.data()), a.squares);
-    EXPECT_EQ(ours.square_doubles(wide_x.data()), c.squares);
+    EXPECT_EQ(floats.square(x.data()), a.squares);
+    EXPECT_EQ(doubles.square(wide_x.data()), c.squares);
   }
 }
 
