@@ -21,7 +21,6 @@
 #include "nodewise/report/run_report.h"
 #include "nodewise/repro/anonymous.h"
 #include "nodewise/support/status.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {

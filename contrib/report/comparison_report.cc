@@ -3,6 +3,7 @@
 #include "nodewise/report/comparison_report.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -61,10 +62,7 @@ std::vector<const TensorComparison*> Differing(const Comparison& comparison,
     return std::tuple(!IsGiven(tensor->key, where), tensor->verdict(),
                       RelativeError(*tensor));
   };
-  std::ranges::stable_sort(
-      differing, [&](const TensorComparison* a, const TensorComparison* b) {
-        return weight(a) > weight(b);
-      });
+  std::ranges::stable_sort(differing, std::greater<>(), weight);
   return differing;
 }
 
@@ -103,11 +101,8 @@ void AddTable(const std::vector<const TensorComparison*>& differing,
 // Adds the reasons for the worst verdict: those of the tensor that has it first
 // in the order of the reference, regardless of the order of the table.
 void AddWorst(const Comparison& comparison, ReportText* text) {
-  const auto worst = std::ranges::max_element(
-      comparison.tensors,
-      [](const TensorComparison& a, const TensorComparison& b) {
-        return a.verdict() < b.verdict();
-      });
+  const auto worst = std::ranges::max_element(comparison.tensors, {},
+                                              &TensorComparison::verdict);
   if (worst == comparison.tensors.end() || worst->verdict() == Verdict::kPass) {
     return;
   }

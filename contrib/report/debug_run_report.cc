@@ -80,9 +80,8 @@ size_t CountFaults(const std::vector<Finding>& findings) {
 void ShowCheck(const OutputCheck& check, Report* report) {
   report->text += Printable(check.text) + "\n";
   AddObject(report, "plain_run", "same_bits", check.same, "text", check.text);
-  if (!check.same && report->status == Report::Status::kOk) {
-    report->status = Report::Status::kDiffers;
-  }
+  if (check.same) return;
+  report->status = std::max(report->status, Report::Status::kDiffers);
 }
 
 void ShowStop(const RunResult& result, bool looks, Report* report) {

@@ -202,17 +202,6 @@ void AddFunction(const VmLibrary& library, const VmFunction& function,
   }
 }
 
-// Constants that are not tensors, as texts and shapes, have no size worth
-// telling.
-uint64_t ConstantBytes(const VmExecutable& executable) {
-  uint64_t bytes = 0;
-  for (const VmConstant& constant : executable.constants) {
-    const auto* tensor = std::get_if<TensorRecord>(&constant);
-    if (tensor != nullptr) bytes += tensor->data.size();
-  }
-  return bytes;
-}
-
 template <typename Tensors>
 ParamFileNames NamesIn(const Tensors& tensors) {
   std::set<std::string> names;
@@ -247,7 +236,13 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const auto library, OpenVmLibrary(path));
   if (library == nullptr) return absl::OkStatus();
   const VmExecutable& executable = library->executable;
-  const uint64_t bytes = ConstantBytes(executable);
+  // Constants that are not tensors, as texts and shapes, have no size worth
+  // telling.
+  uint64_t bytes = 0;
+  for (const VmConstant& constant : executable.constants) {
+    const auto* tensor = std::get_if<TensorRecord>(&constant);
+    if (tensor != nullptr) bytes += tensor->data.size();
+  }
   AddFact(inspection, "bytecode", "version {}, {}, {} in tensors",
           Printable(executable.version),
           CountOf(executable.constants.size(), "constant"),
@@ -276,21 +271,15 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
 // them so deep that its lines would be all blanks.
 constexpr size_t kMostIndent = 40;
 
-// Returns the reason without the library's path; "" if it can run.
-// Every line is below the path already.
-std::string WhyNotRun(const LibrarySummary& library) {
-  std::string_view reason = MessageOf(library.run_status);
-  if (reason.starts_with(library.path + ": ")) {
-    reason.remove_prefix(library.path.size() + 2);
-  }
-  return std::string(reason);
-}
-
 void AddHead(const LibrarySummary& library, Inspection* inspection) {
-  const auto line = [&](const char* title, const std::string& value) {
+  const auto line = [&](const char* title, std::string_view value) {
     if (!value.empty()) AddLine(title, Printable(value), inspection);
   };
-  const std::string why_not_run = WhyNotRun(library);
+  // Every line is below the path already.
+  std::string_view why_not_run = MessageOf(library.run_status);
+  if (why_not_run.starts_with(library.path + ": ")) {
+    why_not_run.remove_prefix(library.path.size() + 2);
+  }
   AddText(inspection, "{}: {}, {}, {} bits, {}\n", Printable(library.path),
           library.type, library.machine, library.bits,
           CountOf(library.bytes, "byte"));

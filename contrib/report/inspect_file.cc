@@ -14,7 +14,6 @@
 #include "absl/functional/function_ref.h"
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
-#include "nodewise/artefact/artefact.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/report/inspection.h"
 #include "nodewise/report/tensor_summary.h"
@@ -51,11 +50,8 @@ std::string FirstBytes(absl::Span<const uint8_t> bytes) {
 struct FileContent {
   // Tensors of .params files stay on the disk; those of others are read one
   // after the other.
-  std::vector<NamedTensor> tensors;
+  PartialParams partial;
   std::unique_ptr<TensorFileReader> file;
-  size_t trailing_bytes = 0;
-  std::vector<std::string> missing;
-  bool is_cut = false;
 };
 
 // A .params file is mapped and may be cut; all other formats are read, and a
@@ -65,13 +61,9 @@ absl::StatusOr<FileContent> Read(const std::string& path,
   FileContent content;
   if (format != ".params") {
     NODEWISE_ASSIGN_OR_RETURN(content.file, TensorFileReader::Open(path));
-    return content;
+  } else {
+    NODEWISE_ASSIGN_OR_RETURN(content.partial, OpenPartialParams(path));
   }
-  NODEWISE_ASSIGN_OR_RETURN(PartialParams partial, OpenPartialParams(path));
-  content.tensors = std::move(partial.params.tensors);
-  content.trailing_bytes = partial.params.trailing_bytes;
-  content.missing = std::move(partial.missing);
-  content.is_cut = partial.is_cut;
   return content;
 }
 
@@ -99,7 +91,6 @@ void AddTensor(const NamedTensor& entry, TextTable* table, JsonWriter* json) {
 // All that there is to say of tensors, made before anything of it is shown: if
 // a tensor cannot be read, nothing is shown of the file.
 struct TensorList {
-  size_t count = 0;
   TextTable table;
   JsonWriter json;
 };
@@ -110,7 +101,6 @@ absl::StatusOr<TensorList> ListTensors(
     size_t count,
     absl::FunctionRef<absl::StatusOr<NamedTensor>(size_t)> tensor_at) {
   TensorList list;
-  list.count = count;
   list.json.BeginArray("tensors");
   for (size_t i = 0; i < count; ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const NamedTensor entry, tensor_at(i));
@@ -122,13 +112,14 @@ absl::StatusOr<TensorList> ListTensors(
 
 void AddTensorList(const TensorList& list, Inspection* inspection) {
   inspection->json.Append(list.json);
-  AddTable("tensors", std::to_string(list.count), list.table, inspection);
+  AddTable("tensors", std::to_string(list.table.rows().size()), list.table,
+           inspection);
 }
 
 absl::StatusOr<TensorList> ListContent(const FileContent& content) {
   if (content.file == nullptr) {
-    return ListTensors(content.tensors.size(),
-                       [&](size_t i) { return content.tensors[i]; });
+    const std::vector<NamedTensor>& tensors = content.partial.params.tensors;
+    return ListTensors(tensors.size(), [&](size_t i) { return tensors[i]; });
   }
   const std::vector<std::string>& names = content.file->names();
   return ListTensors(
@@ -147,7 +138,7 @@ TextTable LinesOf(const std::vector<std::string>& lines) {
 // --- Dumps ---
 
 struct RecordCounts {
-  size_t runs = 0, reads = 0, outputs = 0, stats = 0, changed = 0;
+  size_t runs = 0, reads = 0, stats = 0, changed = 0;
 };
 
 // Counts records, and inputs that changed before they were read. An input that
@@ -157,25 +148,18 @@ RecordCounts CountRecords(const std::vector<NodeRecord>& records) {
   RecordCounts counts;
   std::map<EntryId, TensorHash> made;
   for (const NodeRecord& record : records) {
-    switch (record.kind) {
-      case NodeRecord::Kind::kTime:
-        ++counts.runs;
-        break;
-      case NodeRecord::Kind::kOutput:
-        ++counts.outputs;
-        if (record.has_stats) ++counts.stats;
-        made[record.entry] = record.hash();
-        break;
-      case NodeRecord::Kind::kInput: {
-        ++counts.reads;
-        const auto place = made.find(record.entry);
-        const bool is_changed = place != made.end() &&
-                                CompareHashes(place->second, record.hash()) ==
-                                    HashMatch::kDifferent;
-        counts.changed += is_changed ? 1 : 0;
-        break;
-      }
+    if (record.kind == NodeRecord::Kind::kTime) ++counts.runs;
+    if (record.kind == NodeRecord::Kind::kOutput) {
+      if (record.has_stats) ++counts.stats;
+      made[record.entry] = record.hash();
     }
+    if (record.kind != NodeRecord::Kind::kInput) continue;
+    ++counts.reads;
+    const auto place = made.find(record.entry);
+    const bool is_changed =
+        place != made.end() &&
+        CompareHashes(place->second, record.hash()) == HashMatch::kDifferent;
+    counts.changed += is_changed ? 1 : 0;
   }
   return counts;
 }
@@ -312,7 +296,9 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
   NODEWISE_ASSIGN_OR_RETURN(const FileContent content, Read(path, format));
   // Nothing of a file that was cut in its head can be shown; reading it as a
   // whole file says where it ends.
-  if (content.is_cut && content.tensors.empty() && content.missing.empty()) {
+  const PartialParams& partial = content.partial;
+  const Params& params = partial.params;
+  if (partial.is_cut && params.tensors.empty() && partial.missing.empty()) {
     return OpenParams(path).status();
   }
   NODEWISE_ASSIGN_OR_RETURN(const TensorList list, ListContent(content));
@@ -321,14 +307,14 @@ absl::Status InspectTensors(const std::string& path, const std::string& format,
           CountOf(bytes, "byte"));
   AddMembers(inspection, "kind", "tensors", "format", format, "bytes", bytes);
   AddTensorList(list, inspection);
-  if (content.trailing_bytes > 0) {
+  if (params.trailing_bytes > 0) {
     AddFact(inspection, "behind the last", "{} that belong to no tensor",
-            CountOf(content.trailing_bytes, "byte"));
+            CountOf(params.trailing_bytes, "byte"));
   }
   if (format != ".params") return absl::OkStatus();
-  AddMembers(inspection, "trailing_bytes", content.trailing_bytes);
-  AddMissing(content.missing, content.is_cut, inspection);
-  if (!content.is_cut || inspection->may_be_cut) return absl::OkStatus();
+  AddMembers(inspection, "trailing_bytes", params.trailing_bytes);
+  AddMissing(partial.missing, partial.is_cut, inspection);
+  if (!partial.is_cut || inspection->may_be_cut) return absl::OkStatus();
   return OpenParams(path).status();
 }
 

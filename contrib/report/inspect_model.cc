@@ -19,14 +19,6 @@
 namespace nodewise {
 namespace {
 
-// The network's operations and their cost. Those without an estimate of it, as
-// opaque ones are, are counted, so that the sum is not taken for all there is.
-struct Operators {
-  std::map<std::string, uint64_t> counts;  // By kind.
-  double flops = 0;
-  uint64_t without_flops = 0;
-};
-
 // A name alone does not tell operators of two domains apart, nor one that is
 // known here from one that is opaque.
 std::string KindOf(const Operation& operation) {
@@ -50,18 +42,6 @@ double FlopsOf(const Network& network, const Operation& operation) {
   return operation.def().flops(operation.attrs.get(), Inputs(inputs), outputs);
 }
 
-Operators CountOperators(const Network& network) {
-  Operators found;
-  for (const OperationId id : network.order()) {
-    const Operation& operation = network.operation(id);
-    ++found.counts[KindOf(operation)];
-    const double flops = FlopsOf(network, operation);
-    found.flops += flops;
-    found.without_flops += flops > 0 ? 0 : 1;
-  }
-  return found;
-}
-
 // Values are shown with their types alone: what they hold is known after a run.
 void AddValues(const char* title, const Network& network,
                absl::Span<const ValueId> values, Inspection* inspection) {
@@ -77,23 +57,34 @@ void AddValues(const char* title, const Network& network,
 // Operators are in the order of their names, so that two models can be
 // compared.
 void AddOperators(const Network& network, Inspection* inspection) {
-  const Operators found = CountOperators(network);
+  std::map<std::string, uint64_t> counts;  // By kind.
+  double flops = 0;
+  // Operations without an estimate, as opaque ones are, are counted, so that
+  // the sum is not taken for all there is.
+  uint64_t without_flops = 0;
+  for (const OperationId id : network.order()) {
+    const Operation& operation = network.operation(id);
+    ++counts[KindOf(operation)];
+    const double of_one = FlopsOf(network, operation);
+    flops += of_one;
+    without_flops += of_one > 0 ? 0 : 1;
+  }
   const uint64_t operations = network.order().size();
   TextTable table;
   inspection->json.Add("operations", operations);
-  AddObjects(inspection, "operators", found.counts, [&](const auto& row) {
+  AddObjects(inspection, "operators", counts, [&](const auto& row) {
     const auto& [kind, count] = row;
     table.AddRow({kind, std::to_string(count)});
     AddMembers(inspection, "name", kind, "uses", count);
   });
-  AddTable("operators",
-           fmt::format("{} in {}", found.counts.size(),
-                       CountOf(operations, "operation")),
-           table, inspection);
-  AddMembers(inspection, "flops", found.flops, "operations_without_flops",
-             found.without_flops);
-  AddFact(inspection, "FLOPs", "{:.4g}, {} not counted", found.flops,
-          CountOf(found.without_flops, "operation"));
+  AddTable(
+      "operators",
+      fmt::format("{} in {}", counts.size(), CountOf(operations, "operation")),
+      table, inspection);
+  AddMembers(inspection, "flops", flops, "operations_without_flops",
+             without_flops);
+  AddFact(inspection, "FLOPs", "{:.4g}, {} not counted", flops,
+          CountOf(without_flops, "operation"));
 }
 
 // Constants lie among the other values of a network, some of which have been

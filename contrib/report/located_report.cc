@@ -36,8 +36,7 @@ std::string ShareText(const Culprit& culprit) {
 // Nodes that end runs are judged with the reference in their place where that
 // can be, and otherwise everything behind them is unknown.
 bool IsStandIn(const LocateResult& result, const NodeReport& node) {
-  return std::ranges::find(result.stand_ins, node.key) !=
-         result.stand_ins.end();
+  return std::ranges::count(result.stand_ins, node.key) > 0;
 }
 
 // Says what is known of the node's operator, beside what was found.
@@ -73,9 +72,7 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   TextTable table;
   AddText(report, "culprit: {}, {}\n", Printable(node.key),
           NameOf(node.verdict));
-  if (!node.covers.empty()) {
-    table.AddRow({"operations", ListOf(node.covers)});
-  }
+  if (!node.covers.empty()) table.AddRow({"operations", ListOf(node.covers)});
   AddSourceRows(SourcesOfCulprit(named, node.key), &table);
   if (!node.operators.empty()) table.AddRow({"computes", node.operators});
   table.AddRow({"reason", node.reason});

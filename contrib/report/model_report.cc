@@ -175,9 +175,7 @@ void ShowPasses(const PassesReport& passes, Report* report) {
   for (const Finding& finding : passes.left) {
     AddText(report, "warning: {}\n", Printable(LineOf(finding)));
   }
-  if (!passes.left.empty()) {
-    AddFindings("warnings", passes.left, &report->json);
-  }
+  if (!passes.left.empty()) AddFindings("warnings", passes.left, &report->json);
 }
 
 // One line has to do where the answer is about something else.

@@ -159,7 +159,13 @@ class ModelsReport {
   // before it looks at the names, and names the product after the Gemm.
   std::vector<std::string> NamesToExclude() const {
     std::vector<std::string> names = compared_.keep;
-    if (!HasModel() || !QuantisesDynamically(*evidence_.target)) return names;
+    const bool is_dynamic =
+        HasModel() &&
+        std::ranges::any_of(evidence_.target->order(), [&](OperationId id) {
+          return evidence_.target->operation(id).kind() ==
+                 "DynamicQuantizeLinear";
+        });
+    if (!is_dynamic) return names;
     const Network& reference = *evidence_.reference;
     for (const std::string& name : compared_.keep) {
       const auto id = reference.FindOperation(name);
@@ -168,12 +174,6 @@ class ModelsReport {
       }
     }
     return names;
-  }
-
-  static bool QuantisesDynamically(const Network& network) {
-    return std::ranges::any_of(network.order(), [&](OperationId id) {
-      return network.operation(id).kind() == "DynamicQuantizeLinear";
-    });
   }
 
   // Each tool that makes such a model takes the list in words of its own.
@@ -281,14 +281,6 @@ std::vector<OperationSource> SourcesOf(const AlignedEntry& entry,
   return sources;
 }
 
-// Most exporters note nothing, and then the column would be empty.
-bool HasSources(const Network& network) {
-  const auto order = network.order();
-  return std::ranges::any_of(order, [&](OperationId id) {
-    return SourceOf(network.operation(id)).has_value();
-  });
-}
-
 std::string LayoutOf(const EntryMatch& match) {
   return match.has_unknown_order ? "order not explained" : match.layout.text;
 }
@@ -325,9 +317,7 @@ void AddEntry(const AlignedEntry& entry, const GraphIndex& index,
            ShortError(nearest.distance), layout};
   }
   json->EndObject();
-  if (has_sources) {
-    row.push_back(sources.empty() ? "" : sources[0].ToString());
-  }
+  if (has_sources) row.push_back(sources.empty() ? "" : sources[0].ToString());
   table->AddRow(row);
 }
 
@@ -340,7 +330,11 @@ void ShowAlignment(const Alignment& alignment, const GraphIndex& index,
   TextTable table;
   std::vector<std::string> titles = {"Entry", "Shape", "Tensor of the model",
                                      "Distance", "Layout"};
-  const bool has_sources = HasSources(network);
+  // Most exporters note nothing, and then the column would be empty.
+  const bool has_sources =
+      std::ranges::any_of(network.order(), [&](OperationId id) {
+        return SourceOf(network.operation(id)).has_value();
+      });
   if (has_sources) titles.emplace_back("From");
   table.AddRow(titles);
   report->json.BeginArray("entries");

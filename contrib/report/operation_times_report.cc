@@ -45,9 +45,8 @@ TextTable KindsOf(const std::vector<OperationTime>& operations, double sum_us) {
   }
   std::vector<std::pair<std::string, std::pair<double, size_t>>> kinds(
       by_kind.begin(), by_kind.end());
-  std::ranges::stable_sort(kinds, [](const auto& a, const auto& b) {
-    return a.second.first > b.second.first;
-  });
+  std::ranges::stable_sort(kinds, std::greater<>(),
+                           [](const auto& kind) { return kind.second.first; });
   TextTable table;
   table.AddRow({"kind", "operations", "alone (us)", "share"});
   for (const auto& [kind, time] : kinds) {

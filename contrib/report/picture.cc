@@ -67,9 +67,16 @@ std::string Escaped(std::string_view text) {
 class Picture {
  public:
   Picture(const Archive& archive, const PictureOptions& options)
-      : nodes_(archive.nodes), options_(options), readers_(nodes_.size()) {
+      : nodes_(archive.nodes),
+        options_(options),
+        readers_(nodes_.size()),
+        is_behind_(nodes_.size()) {
     for (uint32_t n = 0; n < nodes_.size(); ++n) {
-      for (const uint32_t read : nodes_[n].reads) readers_[read].push_back(n);
+      for (const uint32_t read : nodes_[n].reads) {
+        readers_[read].push_back(n);
+        // A node behind a culprit computes with what that has made.
+        if (nodes_[read].is_culprit || is_behind_[read]) is_behind_[n] = true;
+      }
     }
   }
 
@@ -79,7 +86,6 @@ class Picture {
           "has no graph to draw, expected the archive of a search for a "
           "culprit");
     }
-    Spread();
     Choose();
     if (chosen_.empty()) {
       return NotFound("names no node of its {}, which are too many to draw all",
@@ -90,16 +96,6 @@ class Picture {
   }
 
  private:
-  // A node behind a culprit computes with what that has made.
-  void Spread() {
-    is_behind_.resize(nodes_.size());
-    for (uint32_t n = 0; n < nodes_.size(); ++n) {
-      is_behind_[n] = std::ranges::any_of(nodes_[n].reads, [&](uint32_t read) {
-        return nodes_[read].is_culprit || is_behind_[read];
-      });
-    }
-  }
-
   Look LookOf(uint32_t n) const {
     const Look look = LookAlone(nodes_[n]);
     return look == Look::kRight && is_behind_[n] && nodes_[n].kind != "alike"
@@ -120,10 +116,12 @@ class Picture {
       return;
     }
     Take(culprits);
-    Reach(culprits, options_.steps_before,
-          [&](uint32_t n) { return &nodes_[n].reads; });
-    Reach(culprits, options_.steps_behind,
-          [&](uint32_t n) { return &readers_[n]; });
+    Reach(culprits, options_.steps_before, /*before=*/true);
+    Reach(culprits, options_.steps_behind, /*before=*/false);
+  }
+
+  const std::vector<uint32_t>& Neighbours(uint32_t n, bool before) const {
+    return before ? nodes_[n].reads : readers_[n];
   }
 
   // A limit on nodes bounds the picture for a graph of any shape.
@@ -135,12 +133,12 @@ class Picture {
 
   // Goes along edges one step after the other from what is drawn, so that of a
   // crowded neighbourhood the nearest nodes get in.
-  template <typename Neighbours>
-  void Reach(std::vector<uint32_t> edge, size_t steps, Neighbours neighbours) {
+  void Reach(std::vector<uint32_t> edge, size_t steps, bool before) {
     for (size_t step = 0; step < steps; ++step) {
       std::vector<uint32_t> next;
       for (const uint32_t n : edge) {
-        for (const uint32_t other : *neighbours(n)) next.push_back(other);
+        const auto& others = Neighbours(n, before);
+        next.insert(next.end(), others.begin(), others.end());
       }
       Take(next);
       edge = std::move(next);
@@ -199,7 +197,7 @@ class Picture {
       double sum = 0;
       int count = 0;
       for (const bool before : {true, false}) {
-        for (const uint32_t other : before ? nodes_[n].reads : readers_[n]) {
+        for (const uint32_t other : Neighbours(n, before)) {
           const auto at = place_.find(other);
           if (at == place_.end()) continue;
           sum += at->second.first;

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -66,9 +67,7 @@ std::string KindOfNode(const Session& session, const GraphNode& node) {
   std::vector<std::string> kinds;
   for (const Operation* const operation : FindOperationsIn(session, node)) {
     const std::string kind(operation->kind());
-    if (std::ranges::find(kinds, kind) == kinds.end()) {
-      kinds.push_back(kind);
-    }
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
   }
   if (kinds.empty()) return KindOfFunction(node.function);
   return fmt::format("{}", fmt::join(kinds, "+"));
@@ -93,8 +92,8 @@ void CutToCommon(const Path& other, Path* path) {
 }
 
 bool IsAround(const Path& outer, const Path& inner) {
-  return outer.size() <= inner.size() &&
-         std::equal(outer.begin(), outer.end(), inner.begin());
+  return std::ranges::equal(
+      outer, absl::MakeConstSpan(inner).subspan(0, outer.size()));
 }
 
 // Returns the module that the exporter notes; none if it notes nothing. Fused
@@ -130,10 +129,7 @@ Path ModuleOf(const Session& session, const GraphNode& node) {
 
 std::string Joined(const Path& path, size_t depth) {
   return fmt::format(
-      "{}", fmt::join(path.begin(),
-                      path.begin() +
-                          static_cast<ptrdiff_t>(std::min(depth, path.size())),
-                      "/"));
+      "{}", fmt::join(absl::MakeConstSpan(path).subspan(0, depth), "/"));
 }
 
 // Models often lie in one module as a whole.
@@ -199,14 +195,6 @@ constexpr double kSure = 0.05;
 constexpr double kLeastChange = 0.02;
 // With fewer pairs no ranks, however one-sided, are as rare as kSure.
 constexpr double kFewestPairs = 6;
-
-// Returns the marks that a node is known by in the other build: its operations,
-// since compilers number nodes anew.
-std::vector<std::string> MarksOf(const GraphIndex& index, NodeId node) {
-  const auto operations = OperationsIn(index.graph().node(node));
-  if (!operations.empty()) return operations;
-  return {index.KeyOf(node)};
-}
 
 // Sets of nodes that share marks, so that where one build fuses and the other
 // does not, all that does the same work is compared as one.
@@ -410,7 +398,11 @@ std::vector<ProfileChange> CompareProfiles(const GraphIndex& before,
     const Graph& graph = indices[side]->graph();
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
       if (!graph.IsFunction(NodeId{n})) continue;
-      parts.Add(side, NodeId{n}, MarksOf(*indices[side], NodeId{n}));
+      // Compilers number nodes anew, so that the other build knows a node by
+      // its operations.
+      auto marks = OperationsIn(graph.nodes[n]);
+      if (marks.empty()) marks = {indices[side]->KeyOf(NodeId{n})};
+      parts.Add(side, NodeId{n}, marks);
     }
   }
   std::vector<ProfileChange> changes;
@@ -431,14 +423,9 @@ std::vector<ProfileChange> CompareProfiles(const GraphIndex& before,
 void ShowProfileChanges(std::vector<ProfileChange> changes,
                         const std::string& before, const std::string& after,
                         size_t most, Report* report) {
-  const auto is_same = [](const ProfileChange& change) {
-    return VerdictOf(change) == "same";
-  };
-  std::ranges::stable_sort(
-      changes, [&](const ProfileChange& a, const ProfileChange& b) {
-        if (is_same(a) != is_same(b)) return is_same(b);
-        return std::abs(ChangeOf(a)) > std::abs(ChangeOf(b));
-      });
+  std::ranges::stable_sort(changes, {}, [&](const ProfileChange& change) {
+    return std::pair(VerdictOf(change) == "same", -std::abs(ChangeOf(change)));
+  });
   size_t slower = 0;
   size_t faster = 0;
   TextTable table;

@@ -9,7 +9,6 @@
 #include "absl/strings/str_split.h"
 #include "contrib/report/writing.h"
 #include "nodewise/support/version.h"
-#include "nodewise/support/words.h"
 
 namespace nodewise {
 

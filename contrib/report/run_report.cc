@@ -112,10 +112,10 @@ class KernelReport {
       parts.push_back(fmt::format("{} in {}", count, TitleOfKernel(kernel)));
     }
     const bool is_one = operations_.size() == 1 && nodes_.size() == 1;
-    return fmt::format(
-        "computed {}{}{}\n", fmt::join(nodes, ", "),
-        is_one ? "" : "; operations: ",
-        fmt::join(is_one ? std::vector<std::string>() : parts, ", "));
+    std::string text = fmt::format("computed {}", fmt::join(nodes, ", "));
+    if (!is_one)
+      text += fmt::format("; operations: {}", fmt::join(parts, ", "));
+    return text + "\n";
   }
 
   // One line for each reason.
@@ -170,11 +170,10 @@ class KernelReport {
   // Returns the kernel that computes a node: its own, unless that leaves all
   // operations to another.
   static const std::string& KernelOf(const KernelChoice& choice) {
-    for (const OperationChoice& operation : choice.operations) {
-      if (operation.kernel == choice.kernel) return choice.kernel;
-    }
-    return choice.operations.empty() ? choice.kernel
-                                     : choice.operations[0].kernel;
+    const auto& all = choice.operations;
+    const bool has_own =
+        std::ranges::count(all, choice.kernel, &OperationChoice::kernel) > 0;
+    return has_own || all.empty() ? choice.kernel : all[0].kernel;
   }
 
   static void AddCounts(const char* name, const Counts& counts,
@@ -217,14 +216,6 @@ std::string TextOf(const NamedTensor& output, const TensorSummary& summary) {
   return text + (has_more ? " ...\n" : elements == 0 ? " none\n" : "\n");
 }
 
-// The upper one of two middle values: a time that was measured, and not one
-// between two.
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Looking into a run is harmless if the outputs stay within the tolerance of
 // their types: other bits alone are no more than rounding in another order.
 absl::StatusOr<std::vector<TensorComparison>> CompareWithUnseen(
@@ -232,12 +223,10 @@ absl::StatusOr<std::vector<TensorComparison>> CompareWithUnseen(
   std::vector<TensorComparison> compared;
   for (size_t i = 0; i < seen.size(); ++i) {
     const TensorKey key{unseen[i].name};
-    TensorItem item{key};
-    item.tensor = unseen[i].tensor.tensor();
-    CompareOptions options;
-    options.rule = {Rule::Kind::kByType};
-    NODEWISE_ASSIGN_OR_RETURN(TensorComparison output,
-                              CompareTensors(item, *seen[i].tensor, options));
+    const TensorItem item{.key = key, .tensor = unseen[i].tensor.tensor()};
+    NODEWISE_ASSIGN_OR_RETURN(
+        TensorComparison output,
+        CompareTensors(item, *seen[i].tensor, {.rule = {Rule::Kind::kByType}}));
     compared.push_back(std::move(output));
   }
   return compared;
@@ -272,10 +261,8 @@ void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
   const std::string text = UnseenText(*compared, differing);
   report->text += text + "\n";
   AddObject(report, "unseen_run", "equal", differing == 0, "text", text);
-  const bool is_wrong =
-      std::ranges::any_of(*compared, &TensorComparison::is_wrong);
-  if (is_wrong && report->status == Report::Status::kOk) {
-    report->status = Report::Status::kDiffers;
+  if (std::ranges::any_of(*compared, &TensorComparison::is_wrong)) {
+    report->status = std::max(report->status, Report::Status::kDiffers);
   }
 }
 
@@ -329,8 +316,11 @@ void ShowTimes(absl::Span<const int64_t> durations_ns, Report* report) {
     milliseconds.push_back(static_cast<double>(duration) * 1e-6);
   }
   const size_t runs = milliseconds.size();
-  const double min = *std::ranges::min_element(milliseconds);
-  const double median = Median(std::move(milliseconds));
+  std::ranges::sort(milliseconds);
+  const double min = milliseconds[0];
+  // The upper one of two middle values: a time that was measured, and not one
+  // between two.
+  const double median = milliseconds[runs / 2];
   report->text += runs == 1 ? fmt::format("ran in {:.3f} ms\n", min)
                             : fmt::format(
                                   "ran {} times in {:.3f} ms (median; min "

@@ -326,8 +326,7 @@ TensorDigest DigestOf(const TensorKey& key, const DLTensor& tensor) {
 void AddDigestsOf(const Session& session, Report* report) {
   if (!session.samples.empty()) return;
   std::vector<TensorDigest> digests;
-  const absl::Status status = DigestRun(session, &digests);
-  NoteNotAll(status, report);
+  NoteNotAll(DigestRun(session, &digests), report);
   AddDigests("digests", digests, &report->json);
 }
 

@@ -10,7 +10,6 @@
 #include "contrib/report/writing.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/network_text.h"
 #include "nodewise/ir/verifier.h"
 #include "nodewise/session/model_file.h"
 #include "nodewise/session/target_support.h"
@@ -28,7 +27,6 @@ const Target* const kTargets[] = {&ReferenceTarget()};
 struct WantedTargets {
   std::vector<Target> by_operation;
   std::vector<std::string> by_lowering;
-  bool empty() const { return by_operation.empty() && by_lowering.empty(); }
 };
 
 // Both kinds of target have one list of names, since their difference is none

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/report/report.h"
 #include "nodewise/session/session.h"
