@@ -52,9 +52,7 @@ size_t CountRandom(const Network& network) {
   size_t count = 0;
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
-    if (DrawsRandomNumbers(operation.def(), operation.inputs.size())) {
-      ++count;
-    }
+    if (DrawsRandomNumbers(operation.def(), operation.inputs.size())) ++count;
     for (const AttrField& field : operation.def().fields) {
       if (!field.is_graph) continue;
       const auto value = field.get(operation.attrs.get());

@@ -6,7 +6,6 @@
 // collected before anything runs, so that a run never fails for them, and their
 // sizes may decide how the model is lowered.
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 

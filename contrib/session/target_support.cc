@@ -19,9 +19,8 @@ namespace {
 
 // As `run` and `convert --emit c` lower.
 LowerOptions OptionsFor(const std::string& target) {
-  LoweringSpec lowering;
-  lowering.chooses_layouts = target == "onednn";
-  LowerOptions options = LowerOptionsOf(lowering);
+  LowerOptions options =
+      LowerOptionsOf({.chooses_layouts = target == "onednn"});
   if (target != "onednn") options.makers = {CKernels()};
   return options;
 }
