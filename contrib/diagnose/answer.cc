@@ -48,11 +48,11 @@ NodePlace PlaceOfNode(NodeId node, const std::string& key) {
 // here the share of the outputs' error that repairing the node takes away.
 NamedCulprit NameCulprit(const LocateResult& located, const Culprit& culprit) {
   const NodeReport& node = located.nodes[culprit.report];
-  NamedCulprit named;
-  named.kind = NameOf(node.verdict);
-  named.operations = node.covers;
-  named.finding = MakeFinding(KindOf(node.verdict),
-                              PlaceOfNode(node.node, node.key), node.reason);
+  NamedCulprit named{MakeFinding(KindOf(node.verdict),
+                                 PlaceOfNode(node.node, node.key), node.reason),
+                     std::string(NameOf(node.verdict)),
+                     node.covers,
+                     {}};
   if (culprit.share.has_value()) {
     named.finding.numbers.push_back({"share", *culprit.share});
   }
@@ -77,21 +77,19 @@ std::string WhyNoCulprit(const LocateResult& located) {
 NamedCulprit NameCulprit(const ValueEvidence& evidence, size_t i) {
   const ValueCulprit& culprit = evidence.result.culprits[i];
   const Network& network = *evidence.network;
-  NamedCulprit named;
-  named.kind = KindOf(evidence, i);
-  named.operations = OperationNames(network, culprit.operations);
+  std::string kind = KindOf(evidence, i);
+  std::vector<std::string> explanations;
   for (const Explanation& explanation : culprit.explanations) {
-    named.explanations.push_back(
+    explanations.push_back(
         fmt::format("{}: {}", network.operation(explanation.operation).name,
                     explanation.what));
   }
-  named.finding = MakeFinding(
-      named.kind == kBrokenKind ? verdict_kinds::kBroken
-                                : verdict_kinds::kDiffers,
+  Finding finding = MakeFinding(
+      kind == kBrokenKind ? verdict_kinds::kBroken : verdict_kinds::kDiffers,
       PlaceOfNode(culprit.node, evidence.index->KeyOf(culprit.node)),
-      ReasonFor(evidence, i));
-  named.finding.numbers.push_back({"distance", culprit.distance});
-  return named;
+      ReasonFor(evidence, i), {{"distance", culprit.distance}});
+  return {std::move(finding), std::move(kind),
+          OperationNames(network, culprit.operations), std::move(explanations)};
 }
 
 // A node is what the last of its entries is, in the order of the states.
@@ -231,9 +229,7 @@ void TakeByValue(ValueEvidence evidence, Answer* answer) {
   for (size_t i = 0; i < evidence.result.culprits.size(); ++i) {
     answer->culprits.push_back(NameCulprit(evidence, i));
   }
-  if (!evidence.result.culprits.empty()) {
-    answer->state = Answer::State::kWrong;
-  }
+  if (!evidence.result.culprits.empty()) answer->state = Answer::State::kWrong;
   answer->evidence.by_value = std::move(evidence);
 }
 

@@ -109,13 +109,6 @@ struct SetsOfInputs {
   bool has_special = false;
 };
 
-// Returns what the set of this number is, in words.
-std::string NameOfSet(const SetsOfInputs& sets, size_t set) {
-  if (set == 0) return "the given inputs";
-  return set < sets.sets ? "inputs drawn like them"
-                         : "inputs with NaN and infinities";
-}
-
 // Runs both with all sets. Fails as the runs do, naming the side.
 absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
     const Session& target, const NetworkBeside& beside,
@@ -380,7 +373,10 @@ absl::Status SearchBesideModel(const Question& question, Answer* answer) {
                             ExamineBeside(session, *beside, sets, &pairs));
   evidence.called = "the model";
   for (size_t set = 0; set < pairs.size(); ++set) {
-    evidence.sets.push_back(NameOfSet(sets, set));
+    evidence.sets.push_back(set == 0 ? "the given inputs"
+                            : set < sets.sets
+                                ? "inputs drawn like them"
+                                : "inputs with NaN and infinities");
   }
   AskWhetherModel(&evidence, answer);
   TakeByValue(std::move(evidence), answer);

@@ -13,7 +13,6 @@
 #include "contrib/diagnose/searches.h"
 #include "fmt/format.h"
 #include "nodewise/locate/replay.h"
-#include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status.h"
@@ -186,9 +185,9 @@ absl::Status SearchByDefinitions(const Question& question, Answer* answer) {
 // as long as they say the same, what they say is right.
 absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
   TargetSpec spec = question.reference.spec;
-  if (question.reference.kind == Reference::Kind::kModel &&
-      question.target.network != nullptr && question.method == Method::kAuto &&
-      !IsOwnFile(question)) {
+  const bool is_model = question.reference.kind == Reference::Kind::kModel;
+  if (is_model && question.target.network != nullptr &&
+      question.method == Method::kAuto && !IsOwnFile(question)) {
     NODEWISE_ASSIGN_OR_RETURN(spec.network,
                               NetworkOfReference(question, answer));
     if (spec.network == nullptr) return absl::OkStatus();
@@ -196,9 +195,7 @@ absl::Status SearchBesideBuild(const Question& question, Answer* answer) {
       return SearchTwoModels(question, spec.network, answer);
     }
   }
-  if (question.reference.kind == Reference::Kind::kModel) {
-    NODEWISE_RETURN_IF_ERROR(RefuseSets(question));
-  }
+  if (is_model) NODEWISE_RETURN_IF_ERROR(RefuseSets(question));
   NODEWISE_ASSIGN_OR_RETURN(
       const std::optional<Session> reference,
       OpenBuild(question, spec, NameOf(Way::kReference), answer));

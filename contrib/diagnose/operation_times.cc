@@ -52,16 +52,12 @@ absl::StatusOr<std::vector<int64_t>> TimesOf(
                               result.durations_ns.end());
 }
 
-// An operation as a network of its own, and what it reads.
-struct Alone {
-  std::shared_ptr<const Network> network;
-  std::vector<NamedTensor> inputs;
-};
-
 // Constants stay in the cut network, so that the program can prepare them as it
 // does in the whole model. Each value is an input once.
-absl::StatusOr<Alone> CutOut(const Network& network, const Operation& operation,
-                             TensorCollector* values) {
+absl::StatusOr<double> TimeAlone(const NetworkProgram& program,
+                                 const Network& network,
+                                 const Operation& operation, uint64_t repeats,
+                                 TensorCollector* values) {
   std::vector<ValueId> to;
   for (const ValueId id : operation.outputs) {
     if (id != kNoValue) to.push_back(id);
@@ -75,27 +71,18 @@ absl::StatusOr<Alone> CutOut(const Network& network, const Operation& operation,
     from.push_back(id);
   }
   NODEWISE_ASSIGN_OR_RETURN(Network cut, ExtractNetwork(network, from, to));
-  Alone alone;
+  std::vector<NamedTensor> inputs;
   const auto list = ListInputs(cut);
   for (size_t i = 0; i < list->size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
                               values->Find({.node = list->Name(i)}));
-    alone.inputs.push_back({list->Name(i), std::move(tensor)});
+    inputs.push_back({list->Name(i), std::move(tensor)});
   }
-  alone.network = std::make_shared<const Network>(std::move(cut));
-  return alone;
-}
-
-absl::StatusOr<double> TimeAlone(const NetworkProgram& program,
-                                 const Network& network,
-                                 const Operation& operation, uint64_t repeats,
-                                 TensorCollector* values) {
-  NODEWISE_ASSIGN_OR_RETURN(const Alone alone,
-                            CutOut(network, operation, values));
   std::string runtime;
   NODEWISE_ASSIGN_OR_RETURN(
       const std::vector<int64_t> ns,
-      TimesOf(program, {alone.network}, alone.inputs, repeats, &runtime));
+      TimesOf(program, {std::make_shared<const Network>(std::move(cut))},
+              inputs, repeats, &runtime));
   return MedianUs(ns);
 }
 

@@ -4,6 +4,7 @@
 #include "nodewise/diagnose/question.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -216,36 +217,21 @@ std::string_view TitleOf(Subject subject) {
 }
 
 std::string_view TitleOf(Beside beside) {
-  static constexpr std::string_view kTitles[] = {
-      "the definitions of the operators",
-      "a model",
-      "another build",
-      "another build and a third one",
-      "a series of builds",
-      "another program",
-      "a dump",
-  };
-  static_assert(static_cast<size_t>(Beside::kDump) + 1 == std::size(kTitles));
+  static constexpr std::array<std::string_view, 7> kTitles = {
+      {"the definitions of the operators", "a model", "another build",
+       "another build and a third one", "a series of builds", "another program",
+       "a dump"}};
+  static_assert(static_cast<size_t>(Beside::kDump) + 1 == kTitles.size());
   return kTitles[static_cast<size_t>(beside)];
 }
 
 // These names stand in documents.
 std::string_view NameOf(Search search) {
-  static constexpr std::string_view kNames[] = {"none",
-                                                "nodes",
-                                                "bisect",
-                                                "recursive",
-                                                "mix",
-                                                "by-value",
-                                                "builds-by-value",
-                                                "series",
-                                                "replay",
-                                                "dump-by-value",
-                                                "dumps",
-                                                "program",
-                                                "outside-reference",
-                                                "two-models"};
-  static_assert(static_cast<size_t>(Search::kModels) + 1 == std::size(kNames));
+  static constexpr std::array<std::string_view, 14> kNames = {
+      {"none", "nodes", "bisect", "recursive", "mix", "by-value",
+       "builds-by-value", "series", "replay", "dump-by-value", "dumps",
+       "program", "outside-reference", "two-models"}};
+  static_assert(static_cast<size_t>(Search::kModels) + 1 == kNames.size());
   return kNames[static_cast<size_t>(search)];
 }
 

@@ -24,7 +24,6 @@
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/anonymous.h"
-#include "nodewise/repro/case_of_nodes.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/runner/mixed_target.h"
 #include "nodewise/runners/runner_list.h"
@@ -77,9 +76,8 @@ absl::StatusOr<std::optional<NodeVerdict>> SearchCase(
       request.inputs.push_back({input.name, input.tensor});
     }
   }
-  LocateOptions options;
-  options.node_limit_ms = node_case.node_limit_ms;
-  options.most_explain_ns = 0;
+  const LocateOptions options{.node_limit_ms = node_case.node_limit_ms,
+                              .most_explain_ns = 0};
   NODEWISE_ASSIGN_OR_RETURN(const LocateResult located,
                             LocateInTarget(request, AllOperators(), options));
   if (located.culprits.empty()) return std::nullopt;
@@ -430,14 +428,6 @@ bool CannotBeCase(const absl::Status& status) {
 
 // --- Culprits among nodes that say what they compute ---
 
-// The nodes behind one that ends runs can only be run, and its right results
-// only be known, where the reference stands in for it.
-bool WasReplaced(const LocateResult& located, const NodeReport& node) {
-  return !node.failure.has_value() ||
-         std::ranges::find(located.stand_ins, node.key) !=
-             located.stand_ins.end();
-}
-
 // Returns the folder of a culprit; none, with a note, where it cannot be one.
 absl::StatusOr<std::optional<ReproFolder>> FolderOf(const LocateResult& located,
                                                     const Culprit& culprit,
@@ -457,7 +447,10 @@ absl::StatusOr<std::optional<ReproFolder>> FolderOf(const LocateResult& located,
     const WrittenOver& first = culprit.written_over[0];
     folder.plan_fault = {node.node, first.victim, first.reader};
   }
-  if (!WasReplaced(located, node)) {
+  // The nodes behind one that ends runs can only be run, and its right results
+  // only be known, where the reference stands in for it.
+  if (node.failure.has_value() &&
+      std::ranges::count(located.stand_ins, node.key) == 0) {
     NoteNotWritten(Way::kReproFolder, node.key,
                    ", since it does not say what it computes, so nothing could "
                    "run in its place",

@@ -279,11 +279,11 @@ void TakeDifference(const DumpDifference& where, Answer* answer) {
     const std::string kind(KindOf(where.nodes[node]));
     const std::string reason(begins ? ReasonFor(where, node) : "");
     if (begins) {
-      NamedCulprit culprit;
-      culprit.kind = kind;
-      culprit.finding =
-          MakeFinding(verdict_kinds::kDiffers, PlaceOf(index, node), reason);
-      answer->culprits.push_back(std::move(culprit));
+      answer->culprits.push_back(
+          {MakeFinding(verdict_kinds::kDiffers, PlaceOf(index, node), reason),
+           kind,
+           {},
+           {}});
     }
     if (!begins && !index.graph().IsFunction(node)) continue;
     answer->verdicts.push_back({index.KeyOf(node), node, kind, reason, begins});
@@ -495,9 +495,7 @@ absl::Status SearchByProgram(const Question& question, Answer* answer) {
   NODEWISE_ASSIGN_OR_RETURN(const Session session,
                             WithoutLayouts(question.target));
   TargetSpec spec = question.reference.spec;
-  if (spec.inputs.is_empty()) {
-    spec.inputs.tensors = session.NamedInputs();
-  }
+  if (spec.inputs.is_empty()) spec.inputs.tensors = session.NamedInputs();
   DiagnosticList faults;
   auto opened = OpenTarget(spec, &faults);
   if (answer->AddDoubts(faults)) return absl::OkStatus();
@@ -576,11 +574,11 @@ absl::Status SearchInSeries(const Question& question, Answer* answer) {
            return session.target;
          }});
   }
-  SeriesOptions options;
-  options.progress = ProgressOf(question, "builds");
   const std::vector<NamedTensor> given = first.NamedInputs();
-  NODEWISE_ASSIGN_OR_RETURN(const SeriesResult found,
-                            FindFirstBad(builds, given, options));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const SeriesResult found,
+      FindFirstBad(builds, given,
+                   {.progress = ProgressOf(question, "builds")}));
   answer->evidence.series = found;
   if (!found.first_bad.has_value()) {
     DoubtGivenNan(given, answer);
@@ -613,11 +611,11 @@ absl::Status SearchBetweenDumps(const Question& question, Answer* answer) {
   const std::string& target = question.target.dump;
   NODEWISE_ASSIGN_OR_RETURN(const auto expected, OpenInModelOrder(right));
   NODEWISE_ASSIGN_OR_RETURN(const auto actual, OpenInModelOrder(target));
-  SourceOptions options;
-  options.compare.rule = {Rule::Kind::kBounds};
-  options.compare.describe = true;
-  NODEWISE_ASSIGN_OR_RETURN(Comparison comparison,
-                            CompareSources(*expected, *actual, options));
+  NODEWISE_ASSIGN_OR_RETURN(
+      Comparison comparison,
+      CompareSources(
+          *expected, *actual,
+          {.compare = {.rule = {Rule::Kind::kBounds}, .describe = true}}));
   NODEWISE_ASSIGN_OR_RETURN(DumpDifference where,
                             WhereDumpsDiffer(right, target, comparison));
   for (TensorSource* source : {expected.get(), actual.get()}) {

@@ -99,9 +99,8 @@ bool FitsShorter(const Group& group) {
 // Has nodes of which little is known follow the many that are rounded.
 void JoinPrecisions(std::vector<Group>* groups) {
   const auto largest =
-      std::ranges::max_element(*groups, [](const Group& a, const Group& b) {
-        return std::pair(a.Is(Cause::Kind::kPrecision), a.nodes.size()) <
-               std::pair(b.Is(Cause::Kind::kPrecision), b.nodes.size());
+      std::ranges::max_element(*groups, {}, [](const Group& group) {
+        return std::pair(group.Is(Cause::Kind::kPrecision), group.nodes.size());
       });
   if (largest == groups->end() || FitsShorter(*largest)) return;
   const Group* const many = &*largest;
@@ -211,8 +210,7 @@ class NodesTeller {
       text += error == 0 ? ", and the outputs are equal to the reference's"
                          : ", and the outputs are within their tolerance";
     }
-    text += FirstNonFinite();
-    return text + Deviations() + ".";
+    return text + FirstNonFinite() + Deviations() + ".";
   }
 
  private:
@@ -591,25 +589,21 @@ class ModelsTeller {
 
 std::string SentenceOf(const Answer& answer) {
   const Evidence& evidence = answer.evidence;
-  std::string text;
   if (evidence.located.has_value() && answer.state != Answer::State::kUnknown) {
     const NodesTeller teller(answer);
-    if (!evidence.located->culprits.empty()) {
-      text = teller.Culprits();
-    } else if (evidence.judged_all) {
-      text = teller.NoCulprit();
-    }
-  } else if (evidence.models.has_value()) {
-    text = ModelsTeller(evidence.models->compared).Text();
-  } else if (!answer.culprits.empty()) {
-    text = evidence.dumps.has_value()
-               ? ToldOfDumps(*evidence.dumps)
-               : ToldOfValues(answer.culprits[0], evidence);
-    const size_t more = answer.culprits.size() - 1;
-    if (more > 0) text += fmt::format("; and {} more", more);
-    text += ".";
+    if (!evidence.located->culprits.empty()) return teller.Culprits();
+    return evidence.judged_all ? teller.NoCulprit() : "";
   }
-  return text;
+  if (evidence.models.has_value()) {
+    return ModelsTeller(evidence.models->compared).Text();
+  }
+  if (answer.culprits.empty()) return "";
+  std::string text = evidence.dumps.has_value()
+                         ? ToldOfDumps(*evidence.dumps)
+                         : ToldOfValues(answer.culprits[0], evidence);
+  const size_t more = answer.culprits.size() - 1;
+  if (more > 0) text += fmt::format("; and {} more", more);
+  return text + ".";
 }
 
 }  // namespace nodewise

@@ -68,12 +68,7 @@ absl::Status AddProgramNote(const Session& session,
   NODEWISE_ASSIGN_OR_RETURN(
       const auto runner,
       MakeNetworkRunner(session, std::vector<std::string>()));
-  const auto names = ValueNames(*session.network, session.network->inputs());
-  std::vector<NamedTensor> named;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    named.push_back({names[i], inputs[i]});
-  }
-  auto run = runner->Run(named);
+  auto run = runner->Run(session.NamedInputs());
   if (!run.ok()) return At(session.name, run.status());
   NODEWISE_ASSIGN_OR_RETURN(auto expected, Interpret(*session.network, inputs));
   std::vector<NDArray> found;
@@ -112,16 +107,15 @@ std::string ReasonFor(const ModelLayer& layer,
 void NameCulprit(const ModelLayer& layer, const ModelComparison& compared,
                  const Network& reference, std::string reason, Answer* answer) {
   const bool is_lowered = !compared.lowered.empty();
-  NamedCulprit culprit;
-  culprit.kind = is_lowered ? "costs accuracy" : "differs";
-  culprit.operations = OperationNames(reference, layer.reference);
-  culprit.finding = MakeFinding(
+  Finding finding = MakeFinding(
       is_lowered ? verdict_kinds::kCostsAccuracy : verdict_kinds::kDiffers,
       NodePlace{NodeId{Index(layer.reference.back())}, layer.name,
                 fmt::format("{} ({})", Printable(layer.name), layer.kind)},
-      std::move(reason));
-  culprit.finding.numbers.push_back({"alone", layer.alone});
-  answer->culprits.push_back(std::move(culprit));
+      std::move(reason), {{"alone", layer.alone}});
+  answer->culprits.push_back({std::move(finding),
+                              is_lowered ? "costs accuracy" : "differs",
+                              OperationNames(reference, layer.reference),
+                              {}});
 }
 
 // Whether two networks are one but for the numbers of their items.

@@ -8,7 +8,6 @@
 #include "nodewise/compare/rules.h"
 #include "nodewise/diagnose/answer.h"
 #include "nodewise/diagnose/question.h"
-#include "nodewise/graph/params.h"
 #include "nodewise/locate/layer_comparator.h"
 
 namespace nodewise {
