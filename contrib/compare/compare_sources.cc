@@ -562,14 +562,6 @@ class ComparingSink : public TensorSink {
   Comparison comparison_;
 };
 
-// Why the first of the tensors was not compared.
-std::string FirstReason(const Comparison& comparison) {
-  if (comparison.skipped.empty()) return "";
-  const SkippedTensor& first = comparison.skipped[0];
-  return fmt::format(" ({}: {})", Printable(first.key.Name()),
-                     Printable(first.why));
-}
-
 }  // namespace
 
 absl::StatusOr<NameMap> ParseNameMap(std::string_view text,
@@ -619,10 +611,17 @@ absl::StatusOr<Comparison> CompareSources(TensorSource& reference,
   const bool differ =
       std::ranges::any_of(comparison.skipped, &SkippedTensor::is_difference);
   if (comparison.tensors.empty() && comparison.equal_hashes == 0 && !differ) {
+    // Why the first of the tensors was not compared.
+    std::string why;
+    if (!comparison.skipped.empty()) {
+      const SkippedTensor& first = comparison.skipped[0];
+      why = fmt::format(" ({}: {})", Printable(first.key.Name()),
+                        Printable(first.why));
+    }
     return FailedPrecondition(
         "{} and {}: there is nothing to compare{}, expected tensors with the "
         "same names",
-        reference.name(), candidate.name(), FirstReason(comparison));
+        reference.name(), candidate.name(), why);
   }
   return comparison;
 }

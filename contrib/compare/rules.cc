@@ -75,15 +75,6 @@ std::string Text(const Tolerance& tolerance) {
                      tolerance.relative);
 }
 
-std::string NonFiniteReason(const Metrics& metrics) {
-  const ElementDifference& first = metrics.first_non_finite;
-  return fmt::format(
-      "{} not finite on one side alone; the first, {}, is {}, "
-      "expected {}",
-      ShareOf(metrics.non_finite(), metrics.elements), first.element,
-      first.actual, first.expected);
-}
-
 // The tolerance that would have passed has the relative part of the rule:
 // `absolute_needed` was measured with that.
 Judgement JudgeByTolerance(const Evidence& e) {
@@ -328,7 +319,12 @@ bool IsFarOff(const Tolerance& tolerance, const Metrics& metrics) {
 Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
                 const BoundCheck* bounds) {
   if (metrics.non_finite() > 0) {
-    return {Verdict::kError, NonFiniteReason(metrics)};
+    const ElementDifference& first = metrics.first_non_finite;
+    return {Verdict::kError,
+            fmt::format("{} not finite on one side alone; the first, {}, is "
+                        "{}, expected {}",
+                        ShareOf(metrics.non_finite(), metrics.elements),
+                        first.element, first.actual, first.expected)};
   }
   const Evidence evidence{rule, dtype, metrics, bounds};
   if (rule.kind == Rule::Kind::kBounds) return JudgeByBounds(evidence);

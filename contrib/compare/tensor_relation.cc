@@ -274,15 +274,11 @@ std::string FactorWords(double factor) {
   return fmt::format("times {:.4g}", factor);
 }
 
-std::string OffsetWords(double offset) {
-  if (std::fabs(offset) < kNearOne) return "";
-  return fmt::format("{} {:.4g}", offset < 0 ? "minus" : "plus",
-                     std::fabs(offset));
-}
-
 std::string LineWords(double factor, double offset) {
-  const std::string times = FactorWords(factor), plus = OffsetWords(offset);
-  return times + (times.empty() || plus.empty() ? "" : " ") + plus;
+  const std::string times = FactorWords(factor);
+  if (std::fabs(offset) < kNearOne) return times;
+  return fmt::format("{}{}{} {:.4g}", times, times.empty() ? "" : " ",
+                     offset < 0 ? "minus" : "plus", std::fabs(offset));
 }
 
 // "axis 1: times 0.229 plus 0.485; times 0.224 plus 0.456"

@@ -152,15 +152,6 @@ Layer LayerOf(const ModelSide& side, const ValueChain& chain,
   return layer;
 }
 
-// Operations that only move numbers cost nothing of their own: in what form the
-// numbers are is up to what computes with them.
-bool OnlyMoves(const Network& network,
-               const std::vector<OperationId>& operations) {
-  return std::ranges::all_of(operations, [&](OperationId id) {
-    return OnlyMovesNumbers(network.operation(id).kind());
-  });
-}
-
 int64_t WeightsOf(const Network& network, OperationId id) {
   int64_t count = 0;
   for (const NDArray& constant : ConstantsOf(network, network.operation(id))) {
@@ -396,8 +387,13 @@ class ModelComparer {
       }
       is_made_[i] = true;
       is_unknown_[i] = IsUnknownToQuantiser(layer);
-      if (layer.own_error < kMoved &&
-          OnlyMoves(request_.reference, layer.reference)) {
+      // Operations that only move numbers cost nothing of their own: in what
+      // form the numbers are is up to what computes with them.
+      const bool only_moves =
+          std::ranges::all_of(layer.reference, [&](OperationId id) {
+            return OnlyMovesNumbers(request_.reference.operation(id).kind());
+          });
+      if (layer.own_error < kMoved && only_moves) {
         moves_[i] = std::move(layer.reference);
         continue;
       }

@@ -375,11 +375,9 @@ class Pairer {
     wanted.sampled = Sampled(wanted.numbers);
     wanted.nearest = NearestTo(wanted);
     std::optional<size_t> found = ByName(wanted);
-    ValuePair::Way way = ValuePair::Way::kName;
-    if (!found.has_value()) {
-      way = ValuePair::Way::kNumbers;
-      found = ByNumbers(wanted);
-    }
+    const auto way =
+        found.has_value() ? ValuePair::Way::kName : ValuePair::Way::kNumbers;
+    if (!found.has_value()) found = ByNumbers(wanted);
     if (!found.has_value()) {
       const auto moved = InOtherOrder(wanted);
       if (moved.has_value()) return Take(id, *moved);

@@ -49,24 +49,23 @@ struct MetricSums {
   double differences = 0;
 
   uint64_t non_finite() const { return nan_mismatches + infinity_mismatches; }
-  MetricSums& operator+=(const MetricSums& more);
-};
 
-inline MetricSums& MetricSums::operator+=(const MetricSums& more) {
-  elements += more.elements;
-  different += more.different;
-  outside += more.outside;
-  nan_mismatches += more.nan_mismatches;
-  infinity_mismatches += more.infinity_mismatches;
-  flushed += more.flushed;
-  above_hundredth += more.above_hundredth;
-  above_thousandth += more.above_thousandth;
-  above_ten_thousandth += more.above_ten_thousandth;
-  squares += more.squares;
-  products += more.products;
-  differences += more.differences;
-  return *this;
-}
+  MetricSums& operator+=(const MetricSums& more) {
+    elements += more.elements;
+    different += more.different;
+    outside += more.outside;
+    nan_mismatches += more.nan_mismatches;
+    infinity_mismatches += more.infinity_mismatches;
+    flushed += more.flushed;
+    above_hundredth += more.above_hundredth;
+    above_thousandth += more.above_thousandth;
+    above_ten_thousandth += more.above_ten_thousandth;
+    squares += more.squares;
+    products += more.products;
+    differences += more.differences;
+    return *this;
+  }
+};
 
 // How two tensors differ, found in one pass over them. NaN and NaN are equal,
 // and so are infinities of one sign, and zeros of either sign. Where squares do
