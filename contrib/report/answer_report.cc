@@ -134,10 +134,9 @@ void ShowRanked(const SamplesResult& result,
     table.AddRow({name, ErrorText(ranked), FoundText(ranked)});
     AddMembers(report, "sample", name, "error", ranked.error, "non_finite",
                ranked.non_finite, "wrong", ranked.is_wrong, "why_no_outputs",
-               ranked.why_no_outputs, "located", ranked.located.has_value());
-    if (!ranked.not_located.ok()) {
-      report->json.Add("not_located", MessageOf(ranked.not_located));
-    }
+               ranked.why_no_outputs, "located", ranked.located.has_value(),
+               "not_located",
+               OnlyIf(!ranked.not_located.ok(), MessageOf(ranked.not_located)));
     if (!ranked.located.has_value()) return;
     const LocateResult& located = *ranked.located;
     AddObjects(report, "found", located.culprits, [&](const auto& culprit) {

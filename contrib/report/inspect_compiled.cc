@@ -162,11 +162,6 @@ void DescribeAttributes(const Graph& graph, Inspection* inspection) {
 
 // --- Bytecode ---
 
-uint64_t NumInstructions(const VmFunction& function) {
-  if (function.kind != VmFunction::Kind::kBytecode) return 0;
-  return static_cast<uint64_t>(function.end - function.first);
-}
-
 // Adds a line for the function, and one for each reason why it is not a graph.
 void AddFunction(const VmLibrary& library, const VmFunction& function,
                  TextTable* table, JsonWriter* json) {
@@ -174,6 +169,8 @@ void AddFunction(const VmLibrary& library, const VmFunction& function,
   const auto made = ReadVmGraph(library, function, {}, &reasons);
   if (!made.ok()) reasons.Add(DiagnosticOf(made.status()));
   const bool is_bytecode = function.kind == VmFunction::Kind::kBytecode;
+  const auto instructions =
+      static_cast<uint64_t>(is_bytecode ? function.end - function.first : 0);
   const bool is_graph = reasons.items().empty();
   json->BeginObject();
   // The reader of libraries checks the number of registers of bytecode alone;
@@ -182,17 +179,16 @@ void AddFunction(const VmLibrary& library, const VmFunction& function,
       json, "name", function.name, "kind",
       is_bytecode ? "bytecode" : "compiled", "params",
       std::vector<std::string>(function.params.begin(), function.params.end()),
-      "instructions", NumInstructions(function), "registers",
+      "instructions", instructions, "registers",
       std::max<int64_t>(0, function.num_registers), "is_graph", is_graph);
   AddFindings("reasons",
               FindingsOf(reasons.items(), finding_kinds::kFaultyFile), json);
   json->EndObject();
   std::string what = "compiled";
   if (is_bytecode) {
-    what =
-        fmt::format("{}, {}", CountOf(NumInstructions(function), "instruction"),
-                    is_graph ? CountOf(made->graph.nodes.size(), "node")
-                             : "no static graph:");
+    what = fmt::format("{}, {}", CountOf(instructions, "instruction"),
+                       is_graph ? CountOf(made->graph.nodes.size(), "node")
+                                : "no static graph:");
   }
   table->AddRow({fmt::format("{}({})  {}", function.name,
                              fmt::join(function.params, ", "), what)});

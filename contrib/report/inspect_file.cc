@@ -171,13 +171,9 @@ void AddRecords(const Dump& dump, Inspection* inspection) {
   if (counts.stats > 0) {
     AddFact(inspection, "statistics", "of {} entries", counts.stats);
   }
-  if (counts.changed == 0) {
-    AddFact(inspection, "inputs", "{} read, all as they were made",
-            counts.reads);
-  } else {
-    AddFact(inspection, "inputs", "{} read, {} of them not as they were made",
-            counts.reads, counts.changed);
-  }
+  AddFact(inspection, "inputs", "{} read, {} as they were made", counts.reads,
+          counts.changed == 0 ? std::string("all")
+                              : fmt::format("{} of them not", counts.changed));
   AddObject(inspection, "records", "nodes_run", counts.runs, "inputs_read",
             counts.reads, "inputs_changed", counts.changed,
             "entries_with_statistics", counts.stats);

@@ -281,10 +281,6 @@ std::vector<OperationSource> SourcesOf(const AlignedEntry& entry,
   return sources;
 }
 
-std::string LayoutOf(const EntryMatch& match) {
-  return match.has_unknown_order ? "order not explained" : match.layout.text;
-}
-
 // Adds an entry to both, with the first of its sources, which is enough to find
 // the place, where the table has a column for it.
 void AddEntry(const AlignedEntry& entry, const GraphIndex& index,
@@ -309,7 +305,8 @@ void AddEntry(const AlignedEntry& entry, const GraphIndex& index,
            "", ""};
   } else {
     const EntryMatch& nearest = entry.matches[0];
-    const std::string layout = LayoutOf(nearest);
+    const std::string layout =
+        nearest.has_unknown_order ? "order not explained" : nearest.layout.text;
     AddSources(sources, json);
     AddMembers(json, "distance", nearest.distance, "layout", layout,
                "order_is_known", !nearest.has_unknown_order);

@@ -100,12 +100,9 @@ void ShowOperationTimes(const ProgramTimes& times, size_t most,
   json.BeginObject("operations_alone");
   AddMembers(&json, "plain_us", times.plain_us, "sum_us", times.sum_us);
   AddObjects(&json, "operations", times.operations, [&](const auto& each) {
-    AddMembers(&json, "name", each.name, "kind", each.kind);
-    if (each.why_not.empty()) {
-      json.Add("us", each.us);
-    } else {
-      json.Add("why_not", each.why_not);
-    }
+    AddMembers(&json, "name", each.name, "kind", each.kind, "us",
+               OnlyIf(each.why_not.empty(), each.us), "why_not",
+               IfAny{each.why_not});
   });
   json.EndObject();
 }
