@@ -253,8 +253,7 @@ void NameSources(Answer* answer) {
 
 // A dump may be a file of tensors, without a graph.
 absl::Status SearchDumpValues(const Question& question, Answer* answer) {
-  NODEWISE_ASSIGN_OR_RETURN(const PathKind kind,
-                            KindOfPath(question.target.dump));
+  NODEWISE_ASSIGN_OR_RETURN(const auto kind, KindOfPath(question.target.dump));
   return kind == PathKind::kFile ? SearchTensorsBesideModel(question, answer)
                                  : SearchDumpBesideModel(question, answer);
 }

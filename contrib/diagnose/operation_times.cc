@@ -24,15 +24,6 @@ double MedianUs(const std::vector<int64_t>& ns) {
   return MedianOf({ns.begin(), ns.end()}) / 1e3;
 }
 
-// Shares of one time are alike to the nanosecond; times that were measured are
-// not.
-// A program that says only how long all runs took together is taken to have had
-// runs of equal length, which does not measure any of them.
-bool AreShares(const std::vector<int64_t>& ns) {
-  return ns.size() > 2 && std::adjacent_find(ns.begin(), ns.end(),
-                                             std::not_equal_to<>()) == ns.end();
-}
-
 // Returns the times of the runs but for the first, in which most programs still
 // prepare something.
 absl::StatusOr<std::vector<int64_t>> TimesOf(
@@ -43,13 +34,16 @@ absl::StatusOr<std::vector<int64_t>> TimesOf(
   RunOptions options;
   options.repeats = repeats + 1;
   NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(inputs, options));
-  if (AreShares(result.durations_ns)) {
+  const std::vector<int64_t>& ns = result.durations_ns;
+  // A program that says only how long all runs took together is taken to have
+  // had runs of equal length, which does not measure any of them. Shares of one
+  // time are alike to the nanosecond; times that were measured are not.
+  if (ns.size() > 2 && std::ranges::count(ns, ns[0]) == std::ssize(ns)) {
     return Unimplemented(
         "says no times of its runs, expected durations_ns in its answer");
   }
   *runtime = std::move(result.runtime);
-  return std::vector<int64_t>(result.durations_ns.begin() + 1,
-                              result.durations_ns.end());
+  return std::vector<int64_t>(ns.begin() + 1, ns.end());
 }
 
 // Constants stay in the cut network, so that the program can prepare them as it

@@ -552,8 +552,7 @@ absl::Status WriteCulprits(const Question& question, Answer* answer) {
                       ? HiddenName(target->graph(), node.node, AllOperators())
                       : node.key);
     NODEWISE_ASSIGN_OR_RETURN(
-        std::optional<ReproFolder> folder,
-        FolderOf(located, culprit, target->index(), path, answer));
+        auto folder, FolderOf(located, culprit, target->index(), path, answer));
     if (folder.has_value()) folders.push_back(*std::move(folder));
   }
   if (folders.empty()) return absl::OkStatus();
