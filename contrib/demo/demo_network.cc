@@ -1,10 +1,5 @@
 #include "nodewise/demo/demo_network.h"
 
-#include <cmath>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "nodewise/device/device.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/conv.h"

@@ -7,7 +7,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/emit_c/emit_c.h"
-#include "nodewise/graph/graph_json.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {

@@ -6,10 +6,8 @@
 
 #include "contrib/lab/autotest/candidates/run_executor.h"
 #include "fmt/format.h"
-#include "nodewise/autotest/operator_space.h"
 #include "nodewise/interp/exact_tensors.h"
 #include "nodewise/interp/network_bounds.h"
-#include "nodewise/ndarray/record.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/support/status.h"

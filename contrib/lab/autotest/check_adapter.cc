@@ -2,19 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "contrib/lab/autotest/candidates/run_executor.h"
 #include "contrib/lab/autotest/networks/case_network.h"
 #include "nodewise/align/operation_edits.h"
@@ -22,11 +16,9 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/network_locate.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/precision/sensitivity.h"
 #include "nodewise/random/random.h"
 #include "nodewise/runner/network_runner.h"
-#include "nodewise/runner/runner.h"
 #include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 #include "nodewise/tensors/tensor_sink.h"

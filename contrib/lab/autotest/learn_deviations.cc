@@ -15,7 +15,6 @@
 #include "nodewise/compare/compare.h"
 #include "nodewise/locate/cause.h"
 #include "nodewise/ops/ops.h"
-#include "nodewise/ops/unary.h"
 #include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"
 #include "nodewise/support/words.h"

@@ -1,13 +1,8 @@
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <set>
-#include <utility>
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/control_flow.h"
-#include "nodewise/ops/indexing.h"
-#include "nodewise/ops/layout.h"
 #include "nodewise/support/status.h"
 
 // Operators that run bodies: networks of their own, which other bodies are made

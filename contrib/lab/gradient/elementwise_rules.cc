@@ -2,12 +2,8 @@
 #include <numbers>
 
 #include "contrib/lab/gradient/rules.h"
-#include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/cast.h"
 #include "nodewise/ops/dropout.h"
-#include "nodewise/ops/logic.h"
 #include "nodewise/ops/quantize.h"
-#include "nodewise/ops/unary.h"
 
 // Operators that calculate each element by itself: functions of one number,
 // calculations with several, and choices between them.

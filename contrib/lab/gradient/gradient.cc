@@ -1,16 +1,9 @@
-#include "nodewise/gradient/gradient.h"
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
 
 #include "contrib/lab/gradient/rules.h"
 #include "fmt/format.h"
-#include "nodewise/ops/arithmetic.h"
-#include "nodewise/ops/layout.h"
 #include "nodewise/precision/raise_opset.h"
 #include "nodewise/support/check.h"
 #include "nodewise/support/diagnostic.h"

@@ -4,13 +4,10 @@
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/op/shape_rules.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/logic.h"
 #include "nodewise/ops/resize.h"
 #include "nodewise/ops/roi.h"
 #include "nodewise/ops/sampling.h"
-#include "nodewise/ops/unary.h"
 #include "nodewise/support/status.h"
 
 // Operators that read images at places between the elements: resizes, samples

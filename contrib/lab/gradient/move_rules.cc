@@ -1,10 +1,7 @@
 #include <algorithm>
-#include <optional>
 
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/constant.h"
-#include "nodewise/ops/indexing.h"
-#include "nodewise/ops/layout.h"
 #include "nodewise/ops/pad.h"
 #include "nodewise/ops/random.h"
 #include "nodewise/ops/selection.h"

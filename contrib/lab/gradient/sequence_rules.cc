@@ -1,19 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "contrib/lab/gradient/rules.h"
-#include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/attention.h"
 #include "nodewise/ops/conv.h"
-#include "nodewise/ops/indexing.h"
 #include "nodewise/ops/linear_attention.h"
-#include "nodewise/ops/logic.h"
 #include "nodewise/ops/recurrent.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/ops/unary.h"
 #include "nodewise/support/status.h"
 
 // Operators over sequences: recurrent layers as all their steps one after the

@@ -1,21 +1,15 @@
 #include <algorithm>
 #include <functional>
-#include <set>
-#include <string>
 
 #include "absl/strings/str_split.h"
 #include "contrib/lab/gradient/rules.h"
 #include "fmt/format.h"
 #include "nodewise/ops/axis.h"
-#include "nodewise/ops/indexing.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/linear_algebra.h"
-#include "nodewise/ops/matmul.h"
 #include "nodewise/ops/norm.h"
-#include "nodewise/ops/reduce.h"
 #include "nodewise/ops/selection.h"
 #include "nodewise/ops/softmax.h"
-#include "nodewise/ops/unary.h"
 
 // Operators that make one number from many along some sides: products of
 // matrices, reductions, and what is normalized by a reduction.

@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <utility>
 
 #include "contrib/lab/gradient/rules.h"
-#include "nodewise/op/shape_rules.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/norm.h"
 #include "nodewise/ops/pool.h"

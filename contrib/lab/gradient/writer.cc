@@ -6,8 +6,6 @@
 
 #include "fmt/format.h"
 #include "nodewise/op/evaluate.h"
-#include "nodewise/ops/indexing.h"
-#include "nodewise/ops/layout.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status.h"
 

@@ -14,10 +14,8 @@
 #include <memory>
 #include <numeric>
 #include <thread>
-#include <utility>
 
 #include "contrib/lab/planter/region_trial.h"
-#include "contrib/lab/planter/spoiling.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/op/tensor_loops.h"

@@ -4,16 +4,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "contrib/lab/planter/spoiling.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/graph/graph_json.h"
 #include "nodewise/op/tensor_loops.h"
-#include "nodewise/random/random.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {

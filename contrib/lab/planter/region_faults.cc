@@ -4,15 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "contrib/lab/planter/region_trial.h"
-#include "contrib/lab/planter/spoiling.h"
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
-#include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/network.h"
 #include "nodewise/ndarray/short_float.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/quantize.h"

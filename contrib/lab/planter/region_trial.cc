@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
-#include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
 

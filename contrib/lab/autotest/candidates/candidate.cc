@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "contrib/lab/autotest/candidates/run_executor.h"
 #include "nodewise/emit_c/emit_c.h"
-#include "nodewise/ir/pass.h"
-#include "nodewise/module/module.h"
 #include "nodewise/onednn/onednn.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/ops/unary.h"
-#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status.h"
 #include "nodewise/support/temporary.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"

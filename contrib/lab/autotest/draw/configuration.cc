@@ -1,8 +1,6 @@
 #include "nodewise/autotest/configuration.h"
 
-#include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"

@@ -4,11 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "nodewise/op/tensor_loops.h"

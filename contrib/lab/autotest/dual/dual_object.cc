@@ -3,15 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <random>
 #include <set>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "contrib/lab/autotest/candidates/run_executor.h"

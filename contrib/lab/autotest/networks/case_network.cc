@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
-#include <set>
 #include <utility>
-#include <vector>
 
 #include "nodewise/autotest/choices.h"
-#include "nodewise/autotest/operator_space.h"
 #include "nodewise/gradient/gradient.h"
 #include "nodewise/interp/interpreter.h"
-#include "nodewise/ir/network.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
 

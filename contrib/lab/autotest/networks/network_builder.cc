@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
-#include "contrib/lab/autotest/networks/case_network.h"
 #include "contrib/lab/autotest/spaces/spaces.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"

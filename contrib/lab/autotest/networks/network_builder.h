@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "contrib/lab/autotest/networks/case_network.h"
 #include "nodewise/autotest/choices.h"
 #include "nodewise/autotest/operator_space.h"

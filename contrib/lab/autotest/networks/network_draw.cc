@@ -4,7 +4,6 @@
 #include <iterator>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "contrib/lab/autotest/networks/network_builder.h"
 #include "fmt/format.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 

@@ -1,11 +1,7 @@
 #include <algorithm>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 

@@ -1,11 +1,7 @@
 // Operators that make tensors of little or nothing: constants, counting
 // numbers, windows of signals, random numbers.
 
-#include <string>
-#include <vector>
-
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {

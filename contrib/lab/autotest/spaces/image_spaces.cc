@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {

@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {

@@ -2,15 +2,11 @@
 // that indices choose.
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <numeric>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {

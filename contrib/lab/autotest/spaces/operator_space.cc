@@ -1,10 +1,7 @@
-#include "nodewise/autotest/operator_space.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/str_split.h"
 #include "contrib/lab/autotest/networks/case_network.h"

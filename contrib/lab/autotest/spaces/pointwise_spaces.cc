@@ -1,11 +1,6 @@
 // Operators that work element by element.
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {

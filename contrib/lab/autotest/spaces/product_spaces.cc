@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {

@@ -1,10 +1,8 @@
 // Operators along axes: reductions, softmax, normalisation and losses.
 
 #include <algorithm>
-#include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {

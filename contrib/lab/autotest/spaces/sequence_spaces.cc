@@ -1,12 +1,9 @@
 // Recurrent layers, attention and other operators along sequences.
 
 #include <algorithm>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
-#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 namespace {

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "nodewise/autotest/operator_space.h"
+#include "nodewise/op/tensor_loops.h"
 
 namespace nodewise {
 

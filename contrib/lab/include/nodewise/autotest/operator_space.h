@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "nodewise/autotest/choices.h"
 #include "nodewise/autotest/configuration.h"
 #include "nodewise/interp/exact_tensors.h"
