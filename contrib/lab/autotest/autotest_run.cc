@@ -37,32 +37,6 @@ std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
   return turns;
 }
 
-// A source without anything to draw is never asked for a name or a case.
-class FunctionSource : public CaseSource {
- public:
-  FunctionSource(
-      std::function<std::string(uint64_t)> name_of,
-      std::function<absl::StatusOr<OperatorCase>(uint64_t, Choices*)> draw,
-      bool is_empty)
-      : name_of_(std::move(name_of)),
-        draw_(std::move(draw)),
-        is_empty_(is_empty) {}
-
-  bool is_empty() const override { return is_empty_; }
-  std::string NameOf(uint64_t number) const override {
-    return name_of_(number);
-  }
-  absl::StatusOr<OperatorCase> Draw(uint64_t number,
-                                    Choices* choices) const override {
-    return draw_(number, choices);
-  }
-
- private:
-  const std::function<std::string(uint64_t)> name_of_;
-  const std::function<absl::StatusOr<OperatorCase>(uint64_t, Choices*)> draw_;
-  const bool is_empty_;
-};
-
 // The streams of a configuration, and of its sets. Each configuration has its
 // own, so that any can be drawn without those before it: by another shard, or
 // again.
@@ -124,7 +98,7 @@ class AutotestRun {
     };
     const uint64_t sets = std::max<uint64_t>(options_.sets, 1);
     std::vector<NumberedCase> batch;
-    if (source_.is_empty()) return std::move(result_);
+    if (source_.is_empty) return std::move(result_);
     for (uint64_t number = options_.shard; number * sets < options_.runs;
          number += options_.shards) {
       if (is_over()) break;
@@ -140,7 +114,7 @@ class AutotestRun {
   // Sets that it refuses never reach the candidate.
   void Prepare(uint64_t number, uint64_t sets,
                std::vector<NumberedCase>* batch) {
-    const std::string name = source_.NameOf(number);
+    const std::string name = source_.name_of(number);
     OperatorCount& count = result_.operators[name];
     std::vector<uint64_t> drawn_with;
     auto made = DrawNumber(source_, options_.seed, number, &drawn_with,
@@ -229,7 +203,7 @@ class AutotestRun {
     }
     ++looked_at;  // Before shrinking, which may end at a cause that is known.
     const auto draw = [this, number = prepared->number](Choices* choices) {
-      return source_.Draw(number, choices);
+      return source_.draw(number, choices);
     };
     const size_t tries = ShrinkCase(draw, candidate_, options_.most_tries,
                                     options_.most_shrinking_seconds, &failing);
@@ -299,18 +273,10 @@ uint64_t AutotestResult::CountOf(CaseOutcome outcome) const {
   return all;
 }
 
-std::unique_ptr<CaseSource> SourceOf(
-    std::function<std::string(uint64_t)> name_of,
-    std::function<absl::StatusOr<OperatorCase>(uint64_t, Choices*)> draw,
-    bool is_empty) {
-  return std::make_unique<FunctionSource>(std::move(name_of), std::move(draw),
-                                          is_empty);
-}
-
 std::unique_ptr<CaseSource> OperatorSource(
     absl::Span<const OperatorDef* const> rows, AutotestWith with) {
   const std::vector<Turn> turns = TurnsOf(rows, with);
-  return SourceOf(
+  return std::make_unique<CaseSource>(CaseSource{
       [turns](uint64_t number) {
         const Turn& turn = turns[number % turns.size()];
         return fmt::format("{} {}{}", turn.def->name, turn.def->since,
@@ -320,34 +286,34 @@ std::unique_ptr<CaseSource> OperatorSource(
         const Turn& turn = turns[number % turns.size()];
         return DrawCase(*turn.def, turn.is_backward, choices);
       },
-      turns.empty());
+      turns.empty()});
 }
 
 // A case whose gradient cannot be made counts as refused, and is drawn again.
 std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source) {
-  const std::shared_ptr<const CaseSource> inner = std::move(source);
-  return SourceOf(
-      [inner](uint64_t number) { return inner->NameOf(number) + " backward"; },
-      [inner](uint64_t number,
-              Choices* choices) -> absl::StatusOr<OperatorCase> {
-        NODEWISE_ASSIGN_OR_RETURN(const OperatorCase made,
-                                  inner->Draw(number, choices));
-        return BackwardOf(made);
-      },
-      inner->is_empty());
+  CaseSource forward = std::move(*source);
+  source->name_of = [name_of = std::move(forward.name_of)](uint64_t number) {
+    return name_of(number) + " backward";
+  };
+  source->draw = [draw = std::move(forward.draw)](
+                     uint64_t number,
+                     Choices* choices) -> absl::StatusOr<OperatorCase> {
+    NODEWISE_ASSIGN_OR_RETURN(const OperatorCase made, draw(number, choices));
+    return BackwardOf(made);
+  };
+  return source;
 }
 
 // Even numbers are of the first source, odd ones of the second.
 std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
                                     std::unique_ptr<CaseSource> second) {
-  const std::shared_ptr<const CaseSource> both[] = {std::move(first),
-                                                    std::move(second)};
-  return SourceOf(
-      [both](uint64_t number) { return both[number % 2]->NameOf(number / 2); },
+  const CaseSource both[] = {std::move(*first), std::move(*second)};
+  return std::make_unique<CaseSource>(CaseSource{
+      [both](uint64_t number) { return both[number % 2].name_of(number / 2); },
       [both](uint64_t number, Choices* choices) {
-        return both[number % 2]->Draw(number / 2, choices);
+        return both[number % 2].draw(number / 2, choices);
       },
-      both[0]->is_empty() || both[1]->is_empty());
+      both[0].is_empty || both[1].is_empty});
 }
 
 AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
@@ -377,7 +343,7 @@ absl::StatusOr<OperatorCase> DrawNumber(const CaseSource& source, uint64_t seed,
   absl::Status last;
   for (uint64_t attempt = 0; attempt < kMostRefusedDraws; ++attempt) {
     Choices drawn = ChoicesOf(seed, number, attempt);
-    auto made = source.Draw(number, &drawn);
+    auto made = source.draw(number, &drawn);
     if (made.ok()) {
       *choices = ValuesOf(drawn.made());
       return made;

@@ -251,10 +251,11 @@ absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
 }
 
 std::unique_ptr<CaseSource> NetworkSource(NetworkScope scope) {
-  return SourceOf([](uint64_t) { return "networks"; },
-                  [scope = std::move(scope)](uint64_t, Choices* choices) {
-                    return DrawNetwork(scope, choices);
-                  });
+  return std::make_unique<CaseSource>(
+      CaseSource{[](uint64_t) { return "networks"; },
+                 [scope = std::move(scope)](uint64_t, Choices* choices) {
+                   return DrawNetwork(scope, choices);
+                 }});
 }
 
 }  // namespace nodewise

@@ -279,8 +279,7 @@ class Mutant {
     NODEWISE_ASSIGN_OR_RETURN(const ValueId again,
                               AddFirst(operation.attrs, operation.inputs));
     if (choices_->Often()) return Show(again);
-    const OperatorDef* const add =
-        AllOperators().Find("", "Add", network_.opset());
+    const OperatorDef* add = AllOperators().Find("", "Add", network_.opset());
     NODEWISE_ASSIGN_OR_RETURN(const ValueId sum,
                               AddFirst(OpAttrs::Defaults(*add), {once, again}));
     return network_.ReplaceUses({once}, {sum});
@@ -355,7 +354,7 @@ std::unique_ptr<CaseSource> MutationSource(
   const auto model_of = [models = std::move(models)](uint64_t number) {
     return models[number % models.size()];
   };
-  return SourceOf(
+  return std::make_unique<CaseSource>(CaseSource{
       [model_of](uint64_t number) { return model_of(number)->name(); },
       [model_of](uint64_t number,
                  Choices* choices) -> absl::StatusOr<OperatorCase> {
@@ -363,7 +362,7 @@ std::unique_ptr<CaseSource> MutationSource(
         NODEWISE_ASSIGN_OR_RETURN(Network cut,
                                   CutPart(*model, DrawPart(*model, choices)));
         return Mutant(std::move(cut), choices).Make();
-      });
+      }});
 }
 
 }  // namespace nodewise

@@ -85,26 +85,15 @@ struct AutotestResult {
 };
 
 // Where the cases of a run come from. One number always gives the same case.
-class CaseSource {
- public:
-  virtual ~CaseSource() = default;
-
-  // Returns whether there is nothing to draw.
-  virtual bool is_empty() const { return false; }
+struct CaseSource {
   // Under what a case is counted: "Conv 11".
-  virtual std::string NameOf(uint64_t number) const = 0;
+  std::function<std::string(uint64_t number)> name_of;
   // Draws it once; what comes out may be refused.
-  virtual absl::StatusOr<OperatorCase> Draw(uint64_t number,
-                                            Choices* choices) const = 0;
+  std::function<absl::StatusOr<OperatorCase>(uint64_t number, Choices* choices)>
+      draw;
+  // There is nothing to draw: neither a name nor a case is asked for.
+  bool is_empty = false;
 };
-
-// A source that two functions make: the name of a number, and its case.
-std::unique_ptr<CaseSource> SourceOf(
-    std::function<std::string(uint64_t number)> name_of,
-    std::function<absl::StatusOr<OperatorCase>(uint64_t number,
-                                               Choices* choices)>
-        draw,
-    bool is_empty = false);
 
 // Cases of operators, in the order in which they take turns; all must outlive
 // it.
