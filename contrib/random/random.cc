@@ -87,7 +87,7 @@ struct Range {
 // Returns the part of the range that the type holds; integers of 2 and 4 bits
 // and bool are narrower.
 Range IntRange(DLDataType dtype) {
-  const int bits = std::min<int>(dtype.bits, 32);
+  const int bits = dtype.code == kDTypeBool ? 1 : std::min<int>(dtype.bits, 32);
   const bool is_signed = dtype.code == kDLInt;
   const int64_t below = int64_t{1} << (is_signed ? bits - 1 : bits);
   return {is_signed ? std::max(kLeastInt, -below) : 0,
@@ -104,19 +104,11 @@ void FillInts(RandomSource& source, const NDArray& tensor) {
   }
 }
 
-// Fills a tensor with 0 and 1, like one of kBool.
-void FillBools(RandomSource& source, const NDArray& tensor) {
-  auto* const values = tensor.As<uint8_t>();
-  for (size_t i = 0; i < tensor.bytes(); ++i) {
-    values[i] = static_cast<uint8_t>(source.Between(0, 1));
-  }
-}
-
 // Signed integers are filled as the unsigned ones of their width.
 template <typename T>
 Fill FillFor() {
   if constexpr (std::is_same_v<T, Bool>) {
-    return &FillBools;
+    return &FillInts<uint8_t>;
   } else if constexpr (std::is_integral_v<T>) {
     return &FillInts<std::make_unsigned_t<T>>;
   } else if constexpr (requires { typename T::Part; }) {
