@@ -18,7 +18,6 @@
 #include "contrib/lab/planter/region_trial.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
-#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -32,10 +31,9 @@ Spoiling ChangedInput(std::string what, size_t input,
   return BeforeTheCall(
       std::move(what),
       [input, change = std::move(change)](NodeCall* call) -> absl::Status {
-        NODEWISE_ASSIGN_OR_RETURN(NDArray copy,
-                                  call->inputs[input].CopyToHost());
-        change(copy);
-        call->inputs[input] = std::move(copy);
+        NDArray& given = call->inputs[input];
+        NODEWISE_ASSIGN_OR_RETURN(given, given.CopyToHost());
+        change(given);
         return absl::OkStatus();
       });
 }
@@ -44,15 +42,11 @@ Spoiling ChangedInput(std::string what, size_t input,
 // which f(x, b) - f(x, 0) is the same for any x.
 bool IsAdded(const FaultPlace& place, ValueId input) {
   const auto& uses = place.region->network.value(input).uses;
-  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+  return std::ranges::any_of(uses, [&](const Use& use) {
     if (use.slot == kBarrierSlot) return false;
     const auto trial = RegionTrial::Of(place, use.user);
     return trial.ok() && trial->Adds(use.slot);
   });
-}
-
-bool IsNumberType(DLDataType dtype) {
-  return IsFloat(dtype) || IsInteger(dtype);
 }
 
 absl::StatusOr<size_t> LargestConstant(const FaultPlace& place) {
@@ -61,8 +55,7 @@ absl::StatusOr<size_t> LargestConstant(const FaultPlace& place) {
   for (size_t i = 0; i < place.sound.inputs.size(); ++i) {
     const NDArray& input = place.sound.inputs[i];
     const int64_t count = CountOf(input);
-    if (!place.is_constant[i] || !IsNumberType(input.dtype()) ||
-        count <= most) {
+    if (!place.is_constant[i] || !IsNumeric(input.dtype()) || count <= most) {
       continue;
     }
     most = count;
@@ -131,12 +124,6 @@ std::vector<OutputSide> SidesOf(const FaultPlace& place, RandomSource& random) {
   if (sides.empty()) sides = first;
   Shuffle(&sides, random);
   return sides;
-}
-
-// Returns a wrong number in place of this one: it changes by a quarter of
-// itself and by `step`, so that 0 changes, too.
-double WrongNumber(double value, double step) {
-  return value + (value < 0 ? -1 : 1) * (std::fabs(value) / 4 + step);
 }
 
 // --- Where it is written. These work for elements of all types. ---
@@ -318,17 +305,16 @@ FoundWays SwappedInputs(const FaultPlace& place, RandomSource& random) {
 Spoiling ScalingOfFloats(RandomSource& random) {
   const double size = 0.015 + 0.005 * random.Symmetric();
   const double factor = random.Between(0, 1) == 0 ? 1 - size : 1 + size;
-  Spoiling made = AfterTheCall(fmt::format("times {:.4f}", factor),
-                               [factor](const NodeCall& call) {
-                                 for (const NDArray& output : call.outputs) {
-                                   if (!IsFloat(output.dtype())) continue;
-                                   ChangeNumbers(output, [&](Numbers& numbers) {
-                                     for (double& number : numbers)
-                                       number *= factor;
-                                   });
-                                 }
-                                 return absl::OkStatus();
-                               });
+  const NodeBody scale = [factor](const NodeCall& call) {
+    for (const NDArray& output : call.outputs) {
+      if (!IsFloat(output.dtype())) continue;
+      ChangeNumbers(output, [&](Numbers& numbers) {
+        for (double& number : numbers) number *= factor;
+      });
+    }
+    return absl::OkStatus();
+  };
+  Spoiling made = AfterTheCall(fmt::format("times {:.4f}", factor), scale);
   made.factor = factor;
   return made;
 }
@@ -345,21 +331,23 @@ FoundWays SpoiledChannel(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
   for (const OutputSide& side : SidesOf(place, random)) {
     const NDArray& output = place.sound.outputs[side.output];
-    if (!IsNumberType(output.dtype())) continue;
+    if (!IsNumeric(output.dtype())) continue;
     const int64_t channel = random.Between(0, side.size - 1);
-    // Integers change by one at least, floats by something that is seen beside
+    // A number changes by a quarter of itself and by a step, so that 0 changes,
+    // too: integers by one at least, floats by something that is seen beside
     // the largest one.
     const double step = IsFloat(output.dtype()) ? LargestOf(output) / 64 : 1;
+    const auto spoil = [side, channel, step](Numbers& numbers) {
+      for (int64_t i = 0; i < side.count; ++i) {
+        if (side.PlaceOf(i) != channel) continue;
+        double& number = numbers[static_cast<size_t>(i)];
+        number += (number < 0 ? -1 : 1) * (std::fabs(number) / 4 + step);
+      }
+    };
     made.push_back(
         ChangedOutput(fmt::format("index {} of side {} of output {} is wrong",
                                   channel, side.side, side.output),
-                      side.output, [side, channel, step](Numbers& numbers) {
-                        for (int64_t i = 0; i < side.count; ++i) {
-                          if (side.PlaceOf(i) != channel) continue;
-                          double& number = numbers[static_cast<size_t>(i)];
-                          number = WrongNumber(number, step);
-                        }
-                      }));
+                      side.output, spoil));
   }
   return Found(std::move(made), "no side of a result is longer than 1");
 }

@@ -10,7 +10,6 @@
 #include "nodewise/device/device.h"
 #include "nodewise/graph/graph_executor.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -101,9 +100,8 @@ Graph WithAllOutputs(Graph graph) {
   graph.heads.clear();
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
     for (uint32_t slot = 0; slot < graph.OutputsOf(NodeId{n}); ++slot) {
-      const EntryId entry = graph.EntryOf(NodeId{n}, slot);
-      graph.entries[Index(entry)].storage_id =
-          static_cast<int32_t>(Index(entry));
+      const EntryId id = graph.EntryOf(NodeId{n}, slot);
+      graph.entries[Index(id)].storage_id = static_cast<int32_t>(Index(id));
       if (graph.IsFunction(NodeId{n})) graph.heads.push_back({n, slot});
     }
   }
@@ -199,7 +197,7 @@ std::vector<EntryId> ComputedEntries(const Graph& graph) {
 bool CanMove(const GraphIndex& index, EntryId entry) {
   const auto readers = index.ReadersOf(entry);
   return index.BytesOf(entry) > 0 &&
-         std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
+         std::ranges::all_of(readers, [&](NodeId reader) {
            return ComputesSomething(index.graph(), reader);
          });
 }
@@ -208,7 +206,7 @@ bool CanMove(const GraphIndex& index, EntryId entry) {
 bool Reads(const GraphIndex& index, NodeId node, EntryId entry) {
   const Graph& graph = index.graph();
   const auto& inputs = graph.node(node).inputs;
-  return std::any_of(inputs.begin(), inputs.end(), [&](const EntryRef& input) {
+  return std::ranges::any_of(inputs, [&](const EntryRef& input) {
     return index.BaseOf(graph.EntryOf(input)) == index.BaseOf(entry);
   });
 }
@@ -226,7 +224,7 @@ bool Spoils(const GraphIndex& index, EntryId written, EntryId victim) {
   // No other tensor may be written there until the last reader has run.
   const int64_t last = std::max(index.LifetimeOf(written).last_read, writes);
   const auto others = index.TensorsIn(index.plan().slot_of[Index(victim)]);
-  return std::none_of(others.begin(), others.end(), [&](EntryId other) {
+  return std::ranges::none_of(others, [&](EntryId other) {
     const Lifetime& its = index.LifetimeOf(other);
     return other != victim && its.written >= writes && its.written <= last;
   });
@@ -281,7 +279,7 @@ absl::StatusOr<Arrays> ZerosLike(Arrays list) {
 double EffectOn(const NDArray& sound, const NDArray& faulty) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const DLDataType dtype = sound.dtype();
-  if (!IsFloat(dtype) && !IsInteger(dtype) && !IsBool(dtype)) return kInfinite;
+  if (!IsNumeric(dtype) && !IsBool(dtype)) return kInfinite;
   const Numbers was = ToDoubles(sound), is = ToDoubles(faulty);
   double largest = 0;
   for (size_t i = 0; i < was.size(); ++i) {
@@ -302,7 +300,7 @@ double EffectOn(const NDArray& sound, const NDArray& faulty) {
 // as PlantedFault::effect says; none if all bits are the same. Fails as binding
 // and calling do.
 absl::StatusOr<std::optional<double>> TryFault(const FaultPlace& place,
-                                               const Spoiling& spoiling,
+                                               const Spoiling& way,
                                                Library& sound) {
   const GraphNode& node = place.graph.node(place.node);
   NODEWISE_ASSIGN_OR_RETURN(const Arrays made, ZerosLike(place.sound.outputs));
@@ -310,8 +308,7 @@ absl::StatusOr<std::optional<double>> TryFault(const FaultPlace& place,
   NODEWISE_ASSIGN_OR_RETURN(call.inputs,
                             AsCalled(place.sound.inputs, node.flatten));
   NODEWISE_ASSIGN_OR_RETURN(call.outputs, AsCalled(made, node.flatten));
-  const auto& bind =
-      spoiling.bind_for_trial ? spoiling.bind_for_trial : spoiling.bind;
+  const auto& bind = way.bind_for_trial ? way.bind_for_trial : way.bind;
   NODEWISE_ASSIGN_OR_RETURN(
       const PackedFunc faulty,
       bind(sound, {node.function, node.attrs, ArgumentsOf(call), made.size()}));
@@ -481,16 +478,15 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantFunction(
     PlantedFault fault, SpoilingsOf spoilings_of, RandomSource& random) const {
   std::optional<Region> region;
   const FaultPlace place = PlaceOf(fault.node, &region);
-  NODEWISE_ASSIGN_OR_RETURN(const Spoilings spoilings,
-                            spoilings_of(place, random));
+  NODEWISE_ASSIGN_OR_RETURN(const Spoilings ways, spoilings_of(place, random));
   const FaultSign sign = fault.further_kind.empty() ? RowOf(fault.kind).sign
                                                     : FaultSign::kWrongValues;
   // A trial would see nothing of a victim, and not come back from a crash.
   if (sign == FaultSign::kVictims || sign == FaultSign::kNoReturn) {
-    return PlantSpoiling(graph, library, std::move(fault), spoilings[0]);
+    return PlantSpoiling(graph, library, std::move(fault), ways[0]);
   }
   absl::Status failure;
-  for (const Spoiling& spoiling : spoilings) {
+  for (const Spoiling& spoiling : ways) {
     const auto effect = TryFault(place, spoiling, *library);
     if (!effect.ok()) {
       failure = At(spoiling.what, effect.status());
@@ -503,7 +499,7 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantFunction(
   return Lacks(fmt::format(
       "no effect: {} ({})",
       failure.ok() ? "it makes the same bits all the same" : "it does not run",
-      failure.ok() ? spoilings[0].what : MessageOf(failure)));
+      failure.ok() ? ways[0].what : MessageOf(failure)));
 }
 
 // Where the two results are equal, an overlap would change nothing.

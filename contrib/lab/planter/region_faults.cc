@@ -10,7 +10,6 @@
 #include "fmt/format.h"
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/short_float.h"
-#include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/quantize.h"
 #include "nodewise/ops/softmax.h"
 #include "nodewise/support/status.h"
@@ -182,7 +181,7 @@ struct RegionChanger {
     auto tensor = NDArray::Empty(value.data.shape(), value.data.dtype(), kCpu);
     if (!tensor.ok()) return;
     const auto& list = std::get<Ints>(other.value);
-    std::copy(list.begin(), list.end(), tensor->As<int64_t>());
+    std::ranges::copy(list, tensor->As<int64_t>());
     NetworkData data = region.network.data();
     NetworkValue& changed = *data.values[Index(value.id)];
     changed.elements = ElementsOf(*tensor);
@@ -234,13 +233,11 @@ constexpr int kParts = 16;
 struct ChangedRegion {
   ChangedRegion(const Region& source, OperationId operation,
                 ChangedOperation change)
-      : region(source),
-        evaluator(operation, std::move(change)),
-        interpreter(region.network, evaluator) {}
+      : region(source), evaluator(operation, std::move(change)) {}
 
   const Region region;
   const ChangedEvaluator evaluator;
-  const Interpreter interpreter;
+  const Interpreter interpreter{region.network, evaluator};
 };
 
 Spoiling WithOperation(std::string what, const Region& region,
@@ -453,8 +450,7 @@ FoundWays Float16Sums(const FaultPlace& place, RandomSource& random) {
         IsElementwise(operation) || !IsFloatInput(network, operation, 0)) {
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(const RegionTrial trial,
-                              RegionTrial::Of(place, id));
+    NODEWISE_ASSIGN_OR_RETURN(const auto trial, RegionTrial::Of(place, id));
     // A bound of a sum does not say that the first input is what is added up.
     if (!trial.IsSumOver(0)) continue;
     const uint64_t seed = random.Next();

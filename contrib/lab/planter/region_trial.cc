@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
 namespace {
 
 bool IsNumber(const NDArray& tensor) {
-  return tensor.defined() &&
-         (IsFloat(tensor.dtype()) || IsInteger(tensor.dtype()));
+  return tensor.defined() && IsNumeric(tensor.dtype());
 }
 
 double LargestNumber(const Numbers& numbers) {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -65,8 +64,7 @@ PackedFunc NodeFunction(size_t num_outputs, NodeBody body) {
   return PackedFunc::FromBody(
       [num_outputs, body = std::move(body)](
           const PackedArgs& args) -> absl::StatusOr<Value> {
-        NODEWISE_ASSIGN_OR_RETURN(const NodeCall call,
-                                  ReadCall(args, num_outputs));
+        NODEWISE_ASSIGN_OR_RETURN(const auto call, ReadCall(args, num_outputs));
         NODEWISE_RETURN_IF_ERROR(body(call));
         return Value();
       });

@@ -12,6 +12,7 @@
 #include "nodewise/lower/region.h"
 #include "nodewise/module/module.h"
 #include "nodewise/ndarray/ndarray.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/random/random.h"
 
 namespace nodewise {
@@ -39,6 +40,9 @@ using Numbers = std::vector<double>;
 // Calls `change` with all elements, and writes them back.
 void ChangeNumbers(const NDArray& tensor,
                    absl::FunctionRef<void(Numbers& numbers)> change);
+inline bool IsNumeric(DLDataType dtype) {
+  return IsFloat(dtype) || IsInteger(dtype);
+}
 // Returns the largest absolute number that is finite; 0 if there is none.
 double LargestOf(const NDArray& tensor);
 
@@ -115,8 +119,7 @@ absl::Status Lacks(std::string what);
 // Draws one of the list. REQUIRES: it is not empty.
 template <typename T>
 const T& OneOf(const std::vector<T>& list, RandomSource& random) {
-  return list[static_cast<size_t>(
-      random.Between(0, static_cast<int64_t>(list.size()) - 1))];
+  return list[static_cast<size_t>(random.Between(0, std::ssize(list) - 1))];
 }
 // Puts the list into a drawn order.
 template <typename T>
