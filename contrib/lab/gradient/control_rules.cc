@@ -87,9 +87,8 @@ class Closing {
   absl::Status Close(absl::Span<const TensorType> types, size_t first,
                      Subgraph* graph) const {
     Network body = *graph->body;
-    const std::vector<ValueId> inputs(body.inputs().begin(),
-                                      body.inputs().end());
-    for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::vector<ValueId> old(body.inputs().begin(), body.inputs().end());
+    for (size_t i = 0; i < old.size(); ++i) {
       const bool is_captured = i >= types.size();
       const NetworkValue* const source =
           is_captured
@@ -100,14 +99,14 @@ class Closing {
       if (is_captured && source->kind == NetworkValue::Kind::kConstant) {
         NODEWISE_ASSIGN_OR_RETURN(const ValueId data,
                                   body.AddConstant("", source->data));
-        NODEWISE_RETURN_IF_ERROR(body.ReplaceUses({&inputs[i], 1}, {&data, 1}));
+        NODEWISE_RETURN_IF_ERROR(body.ReplaceUses({&old[i], 1}, {&data, 1}));
         continue;
       }
       NODEWISE_ASSIGN_OR_RETURN(TensorType type,
-                                Unite(body.value(inputs[i]).type,
+                                Unite(body.value(old[i]).type,
                                       is_captured ? source->type : types[i]));
-      if (!(type == body.value(inputs[i]).type)) {
-        NODEWISE_RETURN_IF_ERROR(body.SetInputType(inputs[i], std::move(type)));
+      if (!(type == body.value(old[i]).type)) {
+        NODEWISE_RETURN_IF_ERROR(body.SetInputType(old[i], std::move(type)));
       }
     }
     graph->body = ShareNetwork(std::move(body));
@@ -116,20 +115,19 @@ class Closing {
 
   template <typename Class>
   absl::Status Replace(const Class& op) {
-    NewOperation operation{OpAttrs::Of(&operation_.def(), op),
-                           operation_.inputs};
+    NewOperation copy{OpAttrs::Of(&operation_.def(), op), operation_.inputs};
     std::vector<ValueId> from;
     for (const ValueId output : operation_.outputs) {
       if (output == kNoValue) {
-        operation.outputs.emplace_back();
+        copy.outputs.emplace_back();
         continue;
       }
-      operation.outputs.push_back(
+      copy.outputs.push_back(
           FreeName(network_, network_.value(output).name + "_closed"));
       from.push_back(output);
     }
     NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
-                              network_.AddOperation(std::move(operation)));
+                              network_.AddOperation(std::move(copy)));
     std::vector<ValueId> to = network_.operation(id).outputs;
     std::erase(to, kNoValue);
     NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses(from, to));
@@ -164,10 +162,7 @@ TensorType TypeOutside(Term term) {
 // come those that an operator defines, then captures.
 class BodyEditor {
  public:
-  explicit BodyEditor(Network network)
-      : network_(std::move(network)),
-        writer_(&network_),
-        old_(network_.inputs().begin(), network_.inputs().end()) {}
+  explicit BodyEditor(Network network) : network_(std::move(network)) {}
   BodyEditor(const BodyEditor&) = delete;
   BodyEditor& operator=(const BodyEditor&) = delete;
 
@@ -176,8 +171,7 @@ class BodyEditor {
   bool Reads(size_t old) const {
     const auto outputs = network_.outputs();
     return !network_.value(old_[old]).uses.empty() ||
-           std::find(outputs.begin(), outputs.end(), old_[old]) !=
-               outputs.end();
+           std::ranges::count(outputs, old_[old]) > 0;
   }
   TensorType TypeOf(size_t old) const { return network_.value(old_[old]).type; }
   Term AddInput(const TensorType& type) {
@@ -233,8 +227,9 @@ class BodyEditor {
   }
 
   Network network_;
-  Writer writer_;
-  const std::vector<ValueId> old_;
+  Writer writer_{&network_};
+  const std::vector<ValueId> old_{network_.inputs().begin(),
+                                  network_.inputs().end()};
   std::map<size_t, Term> by_;
   Terms captured_;
 };
@@ -332,12 +327,7 @@ void IfRule(Rule& r, const ops::If& op) {
 // lack the first. The gradient's body has cotangents behind its captures.
 class LoopGradient {
  public:
-  explicit LoopGradient(Rule& r)
-      : r_(r),
-        w_(r.writer),
-        graph_(r.As<ops::Loop>().body),
-        captures_(r.num_inputs() - graph_.captures),
-        body_(*graph_.body) {}
+  explicit LoopGradient(Rule& r) : r_(r) {}
 
   absl::Status Write() {
     NODEWISE_RETURN_IF_ERROR(CheckSizes());
@@ -391,7 +381,7 @@ class LoopGradient {
     const size_t carried = captures_ - 2;
     std::vector<ValueId> outputs(
         body.outputs().begin(),
-        body.outputs().begin() + static_cast<std::ptrdiff_t>(1 + carried));
+        body.outputs().begin() + static_cast<ptrdiff_t>(1 + carried));
     // The number of the trip comes first, so that there is a stack even of a
     // loop that carries nothing that is needed: its length is how many trips
     // there were.
@@ -411,8 +401,7 @@ class LoopGradient {
     const ops::Loop loop{{ShareNetwork(std::move(body)), graph_.captures}};
     const Terms made = w_.AddAll(loop, inputs, carried + recorded.size());
     NODEWISE_RETURN_IF_ERROR(w_.status());
-    return Terms(made.begin() + static_cast<std::ptrdiff_t>(carried),
-                 made.end());
+    return Terms(made.begin() + static_cast<ptrdiff_t>(carried), made.end());
   }
 
   absl::Status GoBack(Network gradient) {
@@ -480,10 +469,11 @@ class LoopGradient {
   }
 
   Rule& r_;
-  Writer& w_;
-  const Subgraph& graph_;
-  const size_t captures_;  // The first input that is one.
-  const Network& body_;
+  Writer& w_ = r_.writer;
+  const Subgraph& graph_ = r_.As<ops::Loop>().body;
+  // The first input that is one.
+  const size_t captures_ = r_.num_inputs() - graph_.captures;
+  const Network& body_ = *graph_.body;
   // What gradients go through: inputs, of which the first `values_` are carried
   // values, and stacked outputs.
   Numbers wanted_;
@@ -496,12 +486,7 @@ class LoopGradient {
 // The elements of a Scan, as a Loop picks them.
 class ScanAsLoop {
  public:
-  explicit ScanAsLoop(Rule& r)
-      : r_(r),
-        w_(r.writer),
-        op_(r.As<ops::Scan>()),
-        scanned_(static_cast<size_t>(op_.num_scan_inputs)),
-        states_(r.num_inputs() - op_.body.captures - scanned_) {}
+  explicit ScanAsLoop(Rule& r) : r_(r) {}
 
   // All sequences of a Scan are equally long, so the first one says how many
   // trips there are.
@@ -549,7 +534,7 @@ class ScanAsLoop {
     const int64_t rank = stacked.rank();
     if (AttributeAt(op_.scan_output_directions, k) == 1) {
       Sizes back = Counting(0, length_);
-      std::reverse(back.begin(), back.end());
+      std::ranges::reverse(back);
       stacked = Gathered(stacked, 0, w_.Ints(back));
     }
     const int64_t axis = FromFront(AttributeAt(op_.scan_output_axes, k), rank);
@@ -560,10 +545,10 @@ class ScanAsLoop {
   }
 
   Rule& r_;
-  Writer& w_;
-  const ops::Scan& op_;
-  const size_t scanned_;
-  const size_t states_;
+  Writer& w_ = r_.writer;
+  const ops::Scan& op_ = r_.As<ops::Scan>();
+  const size_t scanned_ = static_cast<size_t>(op_.num_scan_inputs);
+  const size_t states_ = r_.num_inputs() - op_.body.captures - scanned_;
   int64_t length_ = 0;
 };
 

@@ -45,10 +45,8 @@ bool IsFloatValue(const Network& network, ValueId id) {
 // a gradient there: that of an operator which is constant nearly everywhere is
 // zero.
 bool PassesOn(const Operation& operation, const std::set<ValueId>& values) {
-  if (std::none_of(operation.inputs.begin(), operation.inputs.end(),
-                   [&](ValueId id) { return values.contains(id); })) {
-    return false;
-  }
+  const auto reaches = [&](ValueId id) { return values.contains(id); };
+  if (std::ranges::none_of(operation.inputs, reaches)) return false;
   const Row* const row = FindRow(operation.def().type);
   return row == nullptr || row->kind != GradientKind::kZero;
 }
@@ -105,8 +103,7 @@ absl::Status ExpandDefinitions(absl::Span<const ValueId> from,
 // since all that read it stand behind it.
 class GradientMaker {
  public:
-  explicit GradientMaker(Network network)
-      : network_(std::move(network)), writer_(&network_) {
+  explicit GradientMaker(Network network) : network_(std::move(network)) {
     for (const ValueId id : network_.outputs()) {
       output_names_.push_back(network_.value(id).name);
     }
@@ -211,9 +208,9 @@ class GradientMaker {
       // Nothing that can be differentiated leads from here to an output.
       if (!gradient.is_given()) gradient = ZerosLike(writer_.TermOf(id));
       // What is made elsewhere, or stands for two inputs, keeps its name.
-      if (gradient.is_given() && (Index(gradient.id()) < forward_ ||
-                                  std::find(outputs.begin(), outputs.end(),
-                                            gradient.id()) != outputs.end())) {
+      if (gradient.is_given() &&
+          (Index(gradient.id()) < forward_ ||
+           std::ranges::count(outputs, gradient.id()) > 0)) {
         gradient = Apply(ops::Identity{}, gradient);
       }
       NODEWISE_RETURN_IF_ERROR(writer_.status());
@@ -226,7 +223,7 @@ class GradientMaker {
   }
 
   Network network_;
-  Writer writer_;
+  Writer writer_{&network_};
   // Before anything is replaced by what defines it.
   std::vector<std::string> output_names_;
   size_t forward_ = 0;  // Values below are not of the gradient.

@@ -48,8 +48,7 @@ absl::StatusOr<std::vector<double>> MatrixOf(ops::Resize op, int64_t from,
       inputs[0].As<double>()[i] = i == column ? 1 : 0;
     }
     const bool wanted[] = {true};
-    NODEWISE_ASSIGN_OR_RETURN(const Evaluated made,
-                              Evaluate(attrs, inputs, wanted));
+    NODEWISE_ASSIGN_OR_RETURN(const auto made, Evaluate(attrs, inputs, wanted));
     for (int64_t row = 0; row < to; ++row) {
       matrix[static_cast<size_t>(row * from + column)] =
           made.outputs[0].As<double>()[row];
@@ -195,15 +194,15 @@ Terms CubicWeights(Term part) {
 
 // For each place, [batch, places, 1], the elements that it reads and their
 // weights, [batch, places, taps] both.
-struct PlaceTaps {
+struct Taps {
   Term index, weight;
 };
 
-PlaceTaps TapsOf(Term at, const SamplingWay& way, int64_t count) {
+Taps TapsOf(Term at, const SamplingWay& way, int64_t count) {
   const Term base = Floor(at);
   const Term part = at - base;
   std::vector<double> steps = {0};
-  PlaceTaps taps{base, at.writer().Filled(1, at.dtype(), at.sizes())};
+  Taps taps{base, at.writer().Filled(1, at.dtype(), at.sizes())};
   if (way.mode == Interpolation::kLinear) {
     steps = {0, 1};
     taps.weight = Joined({1 - part, part}, 2);
@@ -213,8 +212,7 @@ PlaceTaps TapsOf(Term at, const SamplingWay& way, int64_t count) {
   }
   const auto n = static_cast<double>(count);
   Term element =
-      base + at.writer().Numbers(steps, at.dtype(),
-                                 {static_cast<int64_t>(steps.size())});
+      base + at.writer().Numbers(steps, at.dtype(), {std::ssize(steps)});
   if (way.outside == OutsideRule::kZeros) {
     const Term is_inside = Both(Greater(element, -0.5), Less(element, n - 0.5));
     taps.weight = Choose(is_inside, taps.weight, 0.0);
@@ -227,8 +225,7 @@ PlaceTaps TapsOf(Term at, const SamplingWay& way, int64_t count) {
 }
 
 // The taps along one more side, for all that there are along those before it.
-PlaceTaps Crossed(const PlaceTaps& outer, const PlaceTaps& inner,
-                  int64_t side) {
+Taps Crossed(const Taps& outer, const Taps& inner, int64_t side) {
   const Sizes a = outer.weight.sizes();
   const Sizes b = inner.weight.sizes();
   if (a.size() != 3 || b.size() != 3) return outer;
@@ -247,7 +244,7 @@ PlaceTaps Crossed(const PlaceTaps& outer, const PlaceTaps& inner,
 Term SampledAt(Term images, const Terms& places, const SamplingWay& way) {
   const Sizes sizes = images.sizes();
   if (sizes.size() < 3) return images;
-  PlaceTaps taps = TapsOf(places[0], way, sizes[2]);
+  Taps taps = TapsOf(places[0], way, sizes[2]);
   for (size_t side = 1; side < places.size(); ++side) {
     const int64_t count = sizes[2 + side];
     taps = Crossed(taps, TapsOf(places[side], way, count), count);
@@ -425,9 +422,9 @@ struct Points {
 int64_t RoomFor(const Rule& r, size_t corner, int64_t bins, int64_t size) {
   const auto& op = r.As<ops::RoiAlign>();
   if (op.sampling_ratio > 0) return op.sampling_ratio;
-  const int64_t inside = 2 * size + 5;
+  const int64_t room = 2 * size + 5;
   const NDArray& regions = r.DataOf(1);
-  if (!regions.defined()) return inside;
+  if (!regions.defined()) return room;
   const std::vector<double> corners = ToDoubles(regions);
   double most = 1;
   for (size_t i = corner; i + 2 < corners.size(); i += 4) {
@@ -436,8 +433,7 @@ int64_t RoomFor(const Rule& r, size_t corner, int64_t bins, int64_t size) {
     most = std::max(
         most, std::ceil(std::max(length, 1.0) / static_cast<double>(bins)) + 1);
   }
-  return most < static_cast<double>(inside) ? static_cast<int64_t>(most)
-                                            : inside;
+  return most < static_cast<double>(room) ? static_cast<int64_t>(most) : room;
 }
 
 // Points outside of the map count nothing, but there may be more than there is

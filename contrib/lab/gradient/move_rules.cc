@@ -22,9 +22,8 @@ Term TransposeFormula(Point p) {
   const auto rank = static_cast<size_t>(p.dy.rank());
   Sizes back(rank);
   for (size_t i = 0; i < rank; ++i) {
-    const auto from =
-        perm.empty() ? rank - 1 - i : static_cast<size_t>(perm[i]);
-    back[from] = static_cast<int64_t>(i);
+    const auto at = perm.empty() ? rank - 1 - i : static_cast<size_t>(perm[i]);
+    back[at] = static_cast<int64_t>(i);
   }
   return Transposed(p.dy, back);
 }
@@ -75,10 +74,10 @@ Term TileFormula(Point p) {
 Term Sources(const Rule& r) {
   const Sizes places = Counting(1, r.x().count() + 1);
   Terms inputs = {ReshapeTo(r.writer.Ints(places), r.x().sizes())};
+  // A number that fills something in is not one of a place.
+  const bool is_pad = r.operation.attrs.As<ops::Pad>() != nullptr;
   for (size_t i = 1; i < r.num_inputs(); ++i) {
-    const bool is_filling =
-        i == 2 && r.operation.attrs.As<ops::Pad>() != nullptr;
-    inputs.push_back(r.has(i) && !is_filling ? r.x(i) : Term());
+    inputs.push_back(r.has(i) && !(is_pad && i == 2) ? r.x(i) : Term());
   }
   return r.writer.AddLike(r.operation.attrs, inputs)[0];
 }

@@ -148,15 +148,13 @@ Window Resolved(Writer& writer, const WindowAttributes& attributes,
 // Those of an operator, for windows of these sizes.
 template <typename Class>
 Window Resolved(Writer& writer, const Class& op, Sizes kernel, size_t spatial) {
-  WindowAttributes attributes;
-  attributes.kernel_shape = std::move(kernel);
-  attributes.strides = op.strides;
-  attributes.pads = op.pads;
-  if constexpr (requires { op.auto_pad; }) attributes.auto_pad = op.auto_pad;
-  if constexpr (requires { op.dilations; }) {
-    attributes.dilations = op.dilations;
-  }
-  return Resolved(writer, attributes, spatial);
+  WindowAttributes given;
+  given.kernel_shape = std::move(kernel);
+  given.strides = op.strides;
+  given.pads = op.pads;
+  if constexpr (requires { op.auto_pad; }) given.auto_pad = op.auto_pad;
+  if constexpr (requires { op.dilations; }) given.dilations = op.dilations;
+  return Resolved(writer, given, spatial);
 }
 
 // A copy of the order, since what is added or replaced changes the network's.

@@ -531,9 +531,8 @@ Terms DefineTensorScatter(Rule& r, const ops::TensorScatter& op) {
   if (op.mode == ops::CacheMode::kCircular) {
     places = Apply(ops::Mod{}, places, w.Ints({cache[at]}));
   }
-  ops::ScatterElements scatter;
-  scatter.axis = axis;
-  return {w.Add(scatter, {r.x(), ExpandTo(places, update), r.x(1)})};
+  return {w.Add(ops::ScatterElements{axis},
+                {r.x(), ExpandTo(places, update), r.x(1)})};
 }
 
 constexpr Row kSequenceRows[] = {

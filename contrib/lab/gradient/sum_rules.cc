@@ -75,7 +75,7 @@ Equation ParseEquation(std::string text) {
   } else {
     // Without a result it has the letters that occur once, in their order.
     std::string letters = left;
-    std::sort(letters.begin(), letters.end());
+    std::ranges::sort(letters);
     for (const char each : letters) {
       if (each != ',' && std::count(left.begin(), left.end(), each) == 1) {
         equation.result += each;
@@ -181,7 +181,7 @@ Reduced ReducedBy(const Rule& r) {
     reduced.count *= side;
     side = 1;
   }
-  std::sort(reduced.axes.begin(), reduced.axes.end());
+  std::ranges::sort(reduced.axes);
   return reduced;
 }
 
@@ -207,8 +207,7 @@ struct Rows {
   Rows(const Sizes& sizes, const Sizes& axes) {
     for (size_t i = 0; i < sizes.size(); ++i) {
       const auto axis = static_cast<int64_t>(i);
-      const bool is_reduced =
-          std::binary_search(axes.begin(), axes.end(), axis);
+      const bool is_reduced = std::ranges::binary_search(axes, axis);
       (is_reduced ? columns : rows) *= sizes[i];
       if (!is_reduced) order.push_back(axis);
     }

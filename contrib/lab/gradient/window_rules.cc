@@ -91,14 +91,13 @@ Term InputGradient(Term dy, Term weights, int64_t group, Window window,
 
 // The batch, the groups and the channels of a group, [N, G, C], in another
 // order, as two sides of these sizes.
-Term Regrouped(Term x, int64_t group, const Sizes& order, Sizes two) {
+Term Regrouped(Term x, int64_t group, const Sizes& order, const Sizes& two) {
   const Sizes sizes = x.sizes();
   const Sizes spatial = Spatial(sizes);
   const Sizes whole = WithSpatial(order, Counting(3, x.rank() + 1));
   const Term split =
       ReshapeTo(x, WithSpatial({sizes[0], group, sizes[1] / group}, spatial));
-  return ReshapeTo(Transposed(split, whole),
-                   WithSpatial(std::move(two), spatial));
+  return ReshapeTo(Transposed(split, whole), WithSpatial(two, spatial));
 }
 
 // What reaches the weights of a convolution: one over the input, with the

@@ -43,8 +43,7 @@ bool Term::has_known_sizes() const {
 
 std::vector<ValueId> Writer::IdsOf(const Terms& terms) {
   std::vector<ValueId> ids(terms.size());
-  std::transform(terms.begin(), terms.end(), ids.begin(),
-                 [](const Term& term) { return term.id(); });
+  std::ranges::transform(terms, ids.begin(), &Term::id);
   return ids;
 }
 
@@ -110,8 +109,7 @@ Term Writer::Constant(absl::StatusOr<NDArray> data) {
 Term Writer::Numbers(const std::vector<double>& numbers, DLDataType dtype,
                      const Sizes& sizes) {
   auto data = NDArray::Empty(sizes, dtype, kCpu);
-  const auto count = static_cast<int64_t>(numbers.size());
-  if (data.ok()) StoreDoubles(numbers.data(), 0, count, *data);
+  if (data.ok()) StoreDoubles(numbers.data(), 0, std::ssize(numbers), *data);
   return Constant(std::move(data));
 }
 
@@ -120,18 +118,14 @@ Term Writer::Number(double number, DLDataType dtype) {
 }
 
 Term Writer::Filled(double number, DLDataType dtype, const Sizes& sizes) {
-  return Numbers(
-      std::vector<double>(static_cast<size_t>(Product(sizes)), number), dtype,
-      sizes);
+  const auto count = static_cast<size_t>(Product(sizes));
+  return Numbers(std::vector<double>(count, number), dtype, sizes);
 }
 
 // Not by way of doubles, which do not hold every int64.
 Term Writer::Ints(const Sizes& numbers) {
-  auto data =
-      NDArray::Empty({static_cast<int64_t>(numbers.size())}, kInt64, kCpu);
-  if (data.ok()) {
-    std::copy(numbers.begin(), numbers.end(), data->As<int64_t>());
-  }
+  auto data = NDArray::Empty({std::ssize(numbers)}, kInt64, kCpu);
+  if (data.ok()) std::ranges::copy(numbers, data->As<int64_t>());
   return Constant(std::move(data));
 }
 
@@ -139,8 +133,7 @@ Term ReshapeTo(Term x, const Sizes& sizes) {
   if (x.sizes() == sizes) return x;
   // Sides of 0 are sides of 0: without the switch a 0 would stand for the old
   // side at that place.
-  const ops::Reshape reshape{std::find(sizes.begin(), sizes.end(), 0) !=
-                             sizes.end()};
+  const ops::Reshape reshape{std::ranges::count(sizes, 0) > 0};
   return Apply(reshape, x, x.writer().Ints(sizes));
 }
 
@@ -156,7 +149,7 @@ Term ExpandTo(Term x, const Sizes& sizes) {
 
 // An order that is sorted leaves all sides where they are.
 Term Transposed(Term x, const Sizes& order) {
-  if (std::is_sorted(order.begin(), order.end())) return x;
+  if (std::ranges::is_sorted(order)) return x;
   return Apply(ops::Transpose{order}, x);
 }
 
@@ -219,8 +212,7 @@ Term SumTo(Term x, const Sizes& sizes) {
 
 Term ScatterAdded(Term indices, Term updates, const Sizes& sizes) {
   Writer& writer = updates.writer();
-  ops::ScatterElements scatter;
-  scatter.reduction = ops::ScatterReduction::kAdd;
+  const ops::ScatterElements scatter{0, ops::ScatterReduction::kAdd};
   const Term added =
       writer.Add(scatter, {writer.Filled(0, updates.dtype(), {Product(sizes)}),
                            Flattened(indices), Flattened(updates)});
@@ -230,10 +222,9 @@ Term ScatterAdded(Term indices, Term updates, const Sizes& sizes) {
 // A scatter that replaces: no two updates may name one element.
 Term PutInto(const Sizes& sizes, int64_t axis, Term indices, Term updates) {
   Writer& writer = updates.writer();
-  ops::ScatterElements scatter;
-  scatter.axis = axis;
   return writer.Add(
-      scatter, {writer.Filled(0, updates.dtype(), sizes), indices, updates});
+      ops::ScatterElements{axis},
+      {writer.Filled(0, updates.dtype(), sizes), indices, updates});
 }
 
 // Gradients are networks of which gradients are made again, so a name of this
