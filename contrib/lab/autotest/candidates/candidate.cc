@@ -96,12 +96,11 @@ class LoweredNetworks : public Candidate {
  private:
   absl::StatusOr<std::unique_ptr<GraphExecutor>> ExecutorOf(
       const Network& network) const {
-    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
-                              Lower(network, "case", options_));
+    NODEWISE_ASSIGN_OR_RETURN(Lowered made, Lower(network, "case", options_));
     NODEWISE_ASSIGN_OR_RETURN(
         auto executor,
-        GraphExecutor::Create(std::move(lowered.graph), make_library_(), {}));
-    for (const NamedTensor& param : lowered.params) {
+        GraphExecutor::Create(std::move(made.graph), make_library_(), {}));
+    for (const NamedTensor& param : made.params) {
       NODEWISE_RETURN_IF_ERROR(executor->SetParam(param.name, *param.tensor));
     }
     return executor;
@@ -136,10 +135,9 @@ class EmittedNetworks : public Candidate {
     for (const CandidateJob& job : jobs) {
       lowered.push_back(LowerForC(*job.network));
     }
-    const auto library = Compile(&lowered);
+    const auto loaded = Compile(&lowered);
     // A compiler that is not there fails for any half as well.
-    const bool is_ours =
-        !library.ok() && !absl::IsUnavailable(library.status());
+    const bool is_ours = !loaded.ok() && !absl::IsUnavailable(loaded.status());
     if (is_ours && jobs.size() > 1 && HasC(lowered)) {
       // One of them does not compile, which is not the fault of the others.
       Run(jobs.first(jobs.size() / 2), take);
@@ -147,24 +145,22 @@ class EmittedNetworks : public Candidate {
     }
     for (size_t i = 0; i < jobs.size(); ++i) {
       const absl::Status status =
-          lowered[i].ok() ? library.status() : lowered[i].status();
-      take(status.ok() ? RunOne(jobs[i], *lowered[i], *library)
+          lowered[i].ok() ? loaded.status() : lowered[i].status();
+      take(status.ok() ? RunOne(jobs[i], *lowered[i], *loaded)
                        : AllFail(jobs[i], status));
     }
   }
 
  private:
-  static bool HasC(const std::vector<absl::StatusOr<Lowered>>& lowered) {
-    return std::ranges::any_of(lowered,
-                               [](const auto& one) { return one.ok(); });
+  static bool HasC(const std::vector<absl::StatusOr<Lowered>>& all) {
+    return std::ranges::any_of(all, [](const auto& one) { return one.ok(); });
   }
 
   // Fails if there is no C for some of it.
   absl::StatusOr<Lowered> LowerForC(const Network& network) const {
-    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
-                              Lower(network, "case", lowering_));
-    NODEWISE_RETURN_IF_ERROR(EmitC(lowered.graph, ops_).status());
-    return lowered;
+    NODEWISE_ASSIGN_OR_RETURN(Lowered made, Lower(network, "case", lowering_));
+    NODEWISE_RETURN_IF_ERROR(EmitC(made.graph, ops_).status());
+    return made;
   }
 
   // Makes one library of all, and names its functions in the graphs: each
@@ -178,10 +174,6 @@ class EmittedNetworks : public Candidate {
     if (graphs.empty()) return Unimplemented("no C");
     NODEWISE_ASSIGN_OR_RETURN(const std::string source,
                               EmitTogether(absl::MakeSpan(graphs), ops_));
-    return Load(source);
-  }
-
-  absl::StatusOr<Ref<Library>> Load(const std::string& source) const {
     NODEWISE_ASSIGN_OR_RETURN(const std::string library,
                               compiler_->Compile(source, optimisation_));
     absl::StatusOr<Ref<Module>> module = LoadModule(library);
@@ -260,6 +252,21 @@ CandidateOutputs TensorsRead(const Network& network, const Operation& operation,
     return Unimplemented("an input is made by another operation");
   }
   return tensors;
+}
+
+// Returns copies of the outputs, since the next set writes to the same memory.
+CandidateOutputs RunExecutor(GraphExecutor* executor,
+                             absl::Span<const NDArray> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
+  }
+  NODEWISE_RETURN_IF_ERROR(executor->Run());
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
+  }
+  return outputs;
 }
 
 // oneDNN's backward primitives are of one operation, with one output that all
@@ -348,21 +355,6 @@ CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor) {
   return answer;
 }
 
-// Copies, since the next set writes to the same memory.
-CandidateOutputs RunExecutor(GraphExecutor* executor,
-                             absl::Span<const NDArray> inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
-  }
-  NODEWISE_RETURN_IF_ERROR(executor->Run());
-  std::vector<NDArray> outputs;
-  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
-    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
-  }
-  return outputs;
-}
-
 bool HasEqualBytes(const NDArray& a, const NDArray& b) {
   return a.bytes() == b.bytes() &&
          std::memcmp(a.data(), b.data(), a.bytes()) == 0;
@@ -372,10 +364,9 @@ bool HasEqualBytes(const NDArray& a, const NDArray& b) {
 std::unique_ptr<Candidate> CallableCandidate(std::string name,
                                              NetworkFunction function,
                                              BackwardFunction backward) {
-  auto callable =
-      std::make_unique<Callable>(std::move(name), std::move(function));
-  if (backward == nullptr) return callable;
-  return BackwardCandidate(std::move(callable), std::move(backward));
+  auto made = std::make_unique<Callable>(std::move(name), std::move(function));
+  if (backward == nullptr) return made;
+  return BackwardCandidate(std::move(made), std::move(backward));
 }
 
 std::unique_ptr<Candidate> BackwardCandidate(std::unique_ptr<Candidate> inner,

@@ -48,8 +48,7 @@ constexpr const char* kLevels[] = {"all", "extended", "basic", "disabled"};
 
 // Whole networks have operators that oneDNN has no kernel for; among single
 // ones, those would only compare the reference with itself.
-std::unique_ptr<Candidate> OneDnn(const CandidateOptions& options,
-                                  LowerOptions lowering) {
+Made OneDnn(const CandidateOptions& options, LowerOptions lowering) {
   auto forward = LoweredCandidate(
       "onednn", std::move(lowering), [has_others = options.networks] {
         return has_others ? BuiltInFunctions(AllOperators())
@@ -65,8 +64,7 @@ LowerOptions ReferenceLowering() {
   return LoweringFor(AllOperators(), Backend::kReference);
 }
 
-std::unique_ptr<Candidate> ReferenceGraph(const CandidateOptions& options,
-                                          LowerOptions lowering) {
+Made ReferenceGraph(const CandidateOptions& options, LowerOptions lowering) {
   auto graph = LoweredCandidate("graph", std::move(lowering), [] {
     return BuiltInFunctions(AllOperators(), Backend::kReference);
   });
@@ -74,11 +72,15 @@ std::unique_ptr<Candidate> ReferenceGraph(const CandidateOptions& options,
 }
 
 // Guarded as well: the compiled code runs in this process otherwise.
-Made Emitted(const CandidateOptions& options, const char* optimisation,
-             const LowerOptions& lowering) {
+Made Emitted(const CandidateOptions& options, LowerOptions lowering,
+             const char* optimisation) {
   return GuardedCandidate(EmittedCandidate(AllOperators(), options.compiler,
-                                           optimisation, lowering),
+                                           optimisation, std::move(lowering)),
                           options.limit_ms + kCompileMs);
+}
+
+Made OptimisedC(const CandidateOptions& options, LowerOptions lowering) {
+  return Emitted(options, std::move(lowering), kOptimised);
 }
 
 // A program is had for parts of networks: its own model file would be another
@@ -97,13 +99,11 @@ Made Program(const CandidateOptions& options,
 
 // Lowering with one thing less at a time.
 std::vector<CandidateVariant> LoweringVariants(
-    const LowerOptions& usual,
-    const std::function<Made(LowerOptions lowering)>& make) {
+    const CandidateOptions& options, const LowerOptions& usual,
+    Made (*make)(const CandidateOptions& options, LowerOptions lowering)) {
   std::vector<CandidateVariant> variants;
-  const auto add = [&](const char* without, LowerOptions lowering) {
-    variants.push_back({without, [make, lowering = std::move(lowering)] {
-                          return make(lowering);
-                        }});
+  const auto add = [&](const char* without, const LowerOptions& lowering) {
+    variants.push_back({without, [=] { return make(options, lowering); }});
   };
   LowerOptions plain = usual;
   plain.fuse = false;
@@ -125,8 +125,7 @@ std::vector<CandidateVariant> OrtVariants(const CandidateOptions& options) {
   std::vector<CandidateVariant> variants;
   const std::string level =
       options.program.level.empty() ? "disabled" : options.program.level;
-  const auto* const own =
-      std::find(std::begin(kLevels), std::end(kLevels), level);
+  const auto* const own = std::ranges::find(kLevels, level);
   if (own == std::end(kLevels) || level == "disabled") return variants;
   for (const auto* lower = own + 1; lower != std::end(kLevels); ++lower) {
     variants.push_back(
@@ -154,7 +153,7 @@ Made MakePlain(const CandidateOptions& options) {
   if (options.name == "graph") {
     return ReferenceGraph(options, ReferenceLowering());
   }
-  if (options.name == "c") return Emitted(options, kOptimised, {});
+  if (options.name == "c") return OptimisedC(options, {});
   const std::vector<std::string> known = KnownPrograms();
   if (std::ranges::count(known, options.name) == 0 && options.name != "onnx" &&
       !options.name.starts_with("exec:")) {
@@ -170,25 +169,17 @@ Made MakePlain(const CandidateOptions& options) {
 std::vector<CandidateVariant> PlainVariantsOf(const CandidateOptions& options) {
   if (options.name == "ort") return OrtVariants(options);
   if (options.name == "graph") {
-    return LoweringVariants(
-        ReferenceLowering(), [options](LowerOptions lowering) -> Made {
-          return ReferenceGraph(options, std::move(lowering));
-        });
+    return LoweringVariants(options, ReferenceLowering(), &ReferenceGraph);
   }
   std::vector<CandidateVariant> variants;
   if (options.name == "c") {
-    variants = LoweringVariants({}, [options](const LowerOptions& lowering) {
-      return Emitted(options, kOptimised, lowering);
-    });
+    variants = LoweringVariants(options, {}, &OptimisedC);
     variants.push_back({"what the C compiler optimises", [options] {
-                          return Emitted(options, kNotOptimised, {});
+                          return Emitted(options, {}, kNotOptimised);
                         }});
   } else if (IsOneDnn(options)) {
-    variants = LoweringVariants(LoweringFor(AllOperators()),
-                                [options](LowerOptions lowering) -> Made {
-                                  return OneDnn(options, std::move(lowering));
-                                });
-    variants.push_back({"oneDNN's kernels", [options]() -> Made {
+    variants = LoweringVariants(options, LoweringFor(AllOperators()), &OneDnn);
+    variants.push_back({"oneDNN's kernels", [options] {
                           return ReferenceGraph(options, ReferenceLowering());
                         }});
   }

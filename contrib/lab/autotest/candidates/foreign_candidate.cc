@@ -108,15 +108,14 @@ class ForeignBatch {
 
   // Between two jobs, near the middle. REQUIRES: there are two.
   static size_t MiddleOf(Tasks tasks) {
-    size_t middle = tasks.size() / 2;
-    while (middle < tasks.size() &&
-           tasks[middle].job == tasks[middle - 1].job) {
-      ++middle;
+    size_t at = tasks.size() / 2;
+    while (at < tasks.size() && tasks[at].job == tasks[at - 1].job) {
+      ++at;
     }
-    if (middle < tasks.size()) return middle;
-    middle = tasks.size() / 2;
-    while (tasks[middle].job == tasks[middle - 1].job) --middle;
-    return middle;
+    if (at < tasks.size()) return at;
+    at = tasks.size() / 2;
+    while (tasks[at].job == tasks[at - 1].job) --at;
+    return at;
   }
 
   // Runs all tasks but one and those of its job behind it, which fail as it
@@ -143,9 +142,8 @@ class ForeignBatch {
   // Gives the program a model of each; fails if it fails as a whole.
   absl::Status RunCases(Tasks tasks) {
     std::vector<ForeignCase> cases;
-    for (const Task& task : tasks) {
-      cases.push_back(
-          {jobs_[task.job].network, jobs_[task.job].sets[task.set]});
+    for (const Task& one : tasks) {
+      cases.push_back({jobs_[one.job].network, jobs_[one.job].sets[one.set]});
     }
     NODEWISE_ASSIGN_OR_RETURN(
         auto outputs,
@@ -246,12 +244,11 @@ std::unique_ptr<Candidate> ForeignCandidate(std::string name,
 }
 
 // Names are told apart by a prefix, which messages of a program name as well.
-absl::StatusOr<Network> JoinNetworks(
-    absl::Span<const Network* const> networks) {
+absl::StatusOr<Network> JoinNetworks(absl::Span<const Network* const> parts) {
   Network joined("cases");
   ValueIds outputs;
-  for (size_t i = 0; i < networks.size(); ++i) {
-    const Network& network = *networks[i];
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Network& network = *parts[i];
     if (i == 0) {
       for (const auto& [domain, version] : network.data().opsets) {
         NODEWISE_RETURN_IF_ERROR(joined.SetOpset(domain, version));

@@ -76,10 +76,9 @@ class Reader {
     NODEWISE_RETURN_IF_ERROR(Take(&head, sizeof head));
     if (head.count > kMostOutputs) return DataLoss("no outputs");
     if (head.code != 0) {
-      std::string message(head.count, '\0');
-      NODEWISE_RETURN_IF_ERROR(Take(message.data(), message.size()));
-      *outputs =
-          absl::Status(static_cast<absl::StatusCode>(head.code), message);
+      std::string text(head.count, '\0');
+      NODEWISE_RETURN_IF_ERROR(Take(text.data(), text.size()));
+      *outputs = absl::Status(static_cast<absl::StatusCode>(head.code), text);
       return absl::OkStatus();
     }
     std::vector<NDArray> tensors;
@@ -96,8 +95,7 @@ class Reader {
     NODEWISE_RETURN_IF_ERROR(Take(&head, sizeof head));
     if (head.rank > kMostSentRank) return DataLoss("no tensor");
     std::vector<int64_t> shape(head.rank);
-    NODEWISE_RETURN_IF_ERROR(
-        Take(shape.data(), shape.size() * sizeof(int64_t)));
+    NODEWISE_RETURN_IF_ERROR(Take(shape.data(), head.rank * sizeof(int64_t)));
     int64_t count = 1;
     for (const int64_t side : shape) {
       if (side < 0 || side > kMostSentElements / std::max<int64_t>(count, 1)) {
@@ -196,8 +194,7 @@ class GuardedNetworks : public OuterCandidate {
       }
       return absl::OkStatus();
     };
-    NODEWISE_ASSIGN_OR_RETURN(const ChildEnd end,
-                              RunPiped(work, take, limit_ms_));
+    NODEWISE_ASSIGN_OR_RETURN(const auto end, RunPiped(work, take, limit_ms_));
     if (end.kind == ChildEnd::Kind::kReturned && end.status.ok()) {
       return absl::OkStatus();
     }

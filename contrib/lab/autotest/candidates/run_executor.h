@@ -13,10 +13,6 @@
 
 namespace nodewise {
 
-// Runs with these inputs and returns copies of the outputs.
-CandidateOutputs RunExecutor(GraphExecutor* executor,
-                             absl::Span<const NDArray> inputs);
-
 // Runs all sets of a job, whose network the executor runs.
 CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor);
 
@@ -31,16 +27,15 @@ CandidateOutputs RunOnce(Candidate& candidate, const Network& network,
 // A configuration with its sets on their way through a candidate. `inputs` are
 // those of the sets, laid out as jobs want them.
 struct PreparedCase {
-  explicit PreparedCase(OperatorCase drawn)
-      : made(std::move(drawn)),
-        reference(std::make_unique<CaseReference>(made)) {}
+  explicit PreparedCase(OperatorCase drawn) : made(std::move(drawn)) {}
 
   // Adds a set, unless the reference refuses it: a candidate may do anything
   // with what its operator does not take.
   bool Add(ValueSet set);
 
   OperatorCase made;
-  std::unique_ptr<CaseReference> reference;
+  std::unique_ptr<CaseReference> reference =
+      std::make_unique<CaseReference>(made);
   std::vector<ValueSet> sets;
   std::vector<CandidateOutputs> expected;
   std::vector<std::vector<NDArray>> inputs;

@@ -114,6 +114,6 @@ std::vector<CandidateAnswer> RunJobs(Candidate& candidate, CandidateJobs jobs);
 // Joins networks that have nothing in common in one; "cN_" is put before the
 // names of number N. Inputs and outputs are those of the first, then of the
 // second, and so on. REQUIRES: they have the same opsets.
-absl::StatusOr<Network> JoinNetworks(absl::Span<const Network* const> networks);
+absl::StatusOr<Network> JoinNetworks(absl::Span<const Network* const> parts);
 
 }  // namespace nodewise
