@@ -9,8 +9,6 @@ namespace nodewise {
 
 namespace {
 
-using Floats = std::vector<float>;
-
 // Quarters, so that sums of a few are exact.
 Floats DrawQuarters(ConfigurationDraw& draw, int64_t count, int64_t least = -8,
                     int64_t most = 8) {

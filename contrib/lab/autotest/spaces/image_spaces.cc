@@ -47,8 +47,7 @@ std::string DrawCoordinates(ConfigurationDraw& draw) {
 
 // Draws how elements between others are made, and what they are made of.
 InputDomain DrawInterpolation(ConfigurationDraw& draw) {
-  const std::string mode =
-      draw.One<std::string>({"nearest", "linear", "cubic"});
+  const auto mode = draw.One<std::string>({"nearest", "linear", "cubic"});
   draw.AttrUnless("mode", mode, "nearest");
   if (mode == "nearest") {
     draw.MaybeWord("nearest_mode", {"round_prefer_floor", "round_prefer_ceil",

@@ -104,11 +104,7 @@ void DrawSlice(ConfigurationDraw& draw) {
 // The side is worked out last, so that the lengths add up to it.
 void DrawSplit(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 4);
-  int64_t axis = 0;
-  if (draw.Often(75)) {
-    axis = draw.AxisOfOpset(shape.size());
-    draw.Attr("axis", axis);
-  }
+  const int64_t axis = AxisOr(0, draw, shape.size(), 75);
   const int64_t count = draw.Between(1, 4);
   draw.Outputs(static_cast<size_t>(count));
   const bool is_told = draw.Often();
@@ -191,8 +187,7 @@ void DrawSqueeze(ConfigurationDraw& draw) {
 void DrawUnsqueeze(ConfigurationDraw& draw) {
   const Ints all = draw.Sides(1, 6);
   const Ints axes = draw.SignedAxes(all.size());
-  const Ints shape(all.begin() + static_cast<ptrdiff_t>(axes.size()),
-                   all.end());
+  const Ints shape(all.begin() + std::ssize(axes), all.end());
   draw.Input(draw.Any(), shape);
   draw.Ints(axes);
 }
@@ -349,10 +344,10 @@ void DrawScatterElements(ConfigurationDraw& draw) {
   } else {
     const Ints places = draw.Distinct(shape[axis], indices[axis]);
     const bool is_negative = draw.opset() >= 11 && draw.Often(30);
-    const int64_t inner = ProductOf(
-        {indices.begin() + static_cast<ptrdiff_t>(axis) + 1, indices.end()});
+    const int64_t inner =
+        Product(absl::MakeConstSpan(indices).subspan(axis + 1));
     std::vector<double> numbers;
-    for (int64_t i = 0; i < ProductOf(indices); ++i) {
+    for (int64_t i = 0; i < Product(indices); ++i) {
       const int64_t at = i / inner % indices[axis];
       const int64_t place = places[static_cast<size_t>(at)];
       numbers.push_back(static_cast<double>(
@@ -369,7 +364,7 @@ void DrawScatterNd(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const int64_t depth = draw.Between(1, std::ssize(shape));
   const Ints outer(shape.begin(), shape.begin() + depth);
-  const int64_t count = ProductOf(outer);
+  const int64_t count = Product(outer);
   const std::string reduction = DrawReduction(draw);
   const DLDataType dtype = reduction == "none" ? draw.Any() : draw.Number();
   Ints chosen = draw.Distinct(count, draw.Between(1, 8));
@@ -380,9 +375,8 @@ void DrawScatterNd(ConfigurationDraw& draw) {
     int64_t below = count;
     for (const int64_t side : outer) {
       below /= side;
-      const int64_t place = element / below % side;
-      numbers.push_back(
-          static_cast<double>(is_negative ? place - side : place));
+      const int64_t place = element / below % side - (is_negative ? side : 0);
+      numbers.push_back(static_cast<double>(place));
     }
   }
   const auto updated = std::ssize(chosen);
@@ -434,7 +428,7 @@ void DrawOneHot(ConfigurationDraw& draw) {
 // Without an axis the data is flat. There may be fewer conditions than places.
 void DrawCompress(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  int64_t most = ProductOf(shape);
+  int64_t most = Product(shape);
   if (draw.Often(60)) {
     const int64_t axis = draw.Axis(shape.size());
     most = shape[static_cast<size_t>(axis)];

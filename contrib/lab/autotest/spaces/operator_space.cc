@@ -22,7 +22,8 @@ constexpr absl::Span<const OperatorSpace> (*kFamilies[])() = {
 // Most attributes that are floats are factors, slopes or small additions:
 // numbers around 1 that every float type holds, both signs, and 0. The first
 // is the one that shrinking tends to.
-constexpr float kFactors[] = {1, 0, -1, 0.5, 2, 0.25, -0.125, 3, 1e-3F};
+constexpr std::initializer_list<float> kFactors = {1,    0,      -1, 0.5,  2,
+                                                   0.25, -0.125, 3,  1e-3F};
 constexpr int64_t kMostVariadic = 4;
 constexpr int64_t kMostRank = 4;
 
@@ -34,10 +35,7 @@ struct OtherValue {
   AttrValue operator()(int64_t x) const {
     return x == 0 || x == 1 ? draw.Between(0, 1) : draw.Between(x - 2, x + 2);
   }
-  AttrValue operator()(float /*x*/) const {
-    return draw.One(
-        std::vector<float>(std::begin(kFactors), std::end(kFactors)));
-  }
+  AttrValue operator()(float /*x*/) const { return draw.One(kFactors); }
   // Lists and words have no neighbours that a signature would tell.
   template <typename T>
   AttrValue operator()(const T& x) const {

@@ -175,7 +175,7 @@ void DrawDynamicQuantize(ConfigurationDraw& draw) {
 void DrawBytes(ConfigurationDraw& draw, DLDataType dtype, const Ints& shape) {
   const Choices::Group group(draw.choices());
   std::vector<double> numbers;
-  for (int64_t count = ProductOf(shape); count > 0; --count) {
+  for (int64_t count = Product(shape); count > 0; --count) {
     numbers.push_back(static_cast<double>(draw.Between(0, 32) - 16) / 4);
   }
   draw.Numbers(dtype, shape, numbers, draw.Often());

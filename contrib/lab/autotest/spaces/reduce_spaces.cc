@@ -61,13 +61,8 @@ void DrawSoftmax(ConfigurationDraw& draw) {
 
 void DrawTopK(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
-  int64_t axis = -1;
-  if (draw.Often(80)) {
-    axis = draw.AxisOfOpset(shape.size());
-    draw.Attr("axis", axis);
-  }
-  int64_t k =
-      std::min<int64_t>(draw.Between(1, 9), shape[PlaceOf(axis, shape)]);
+  const int64_t axis = AxisOr(-1, draw, shape.size(), 80);
+  int64_t k = std::min(draw.Between(1, 9), shape[PlaceOf(axis, shape)]);
   if (draw.Often(5)) k = 0;
   if (draw.opset() >= 11) {
     draw.Flag("largest");
@@ -154,11 +149,7 @@ void DrawGroupNorm(ConfigurationDraw& draw) {
 void DrawLayerNorm(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const DLDataType dtype = draw.Float();
-  int64_t axis = -1;
-  if (draw.Often(70)) {
-    axis = draw.SignedAxis(shape.size());
-    draw.Attr("axis", axis);
-  }
+  const int64_t axis = AxisOr(-1, draw, shape.size(), 70);
   const auto first = static_cast<ptrdiff_t>(PlaceOf(axis, shape));
   const Ints rows(shape.begin() + first, shape.end());
   draw.MaybeAttr("epsilon", kEpsilons);

@@ -49,15 +49,13 @@ void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
   if (std::ranges::any_of(names, [](const std::string& name) {
         return name == "Affine" || name == "ScaledTanh";
       })) {
-    draw.Attr("activation_alpha", std::vector<float>(names.size(), 0.25F));
-    draw.Attr("activation_beta", std::vector<float>(names.size(), 0.5F));
+    draw.Attr("activation_alpha", Floats(names.size(), 0.25F));
+    draw.Attr("activation_beta", Floats(names.size(), 0.5F));
     return;
   }
   // Lists may be shorter than that of the names: the rest have their defaults.
-  draw.MaybeAttr<std::vector<float>>("activation_alpha",
-                                     {{0.25F}, {0.5F, 0.125F}});
-  draw.MaybeAttr<std::vector<float>>("activation_beta",
-                                     {{0.5F}, {0.25F, 0.5F}});
+  draw.MaybeAttr<Floats>("activation_alpha", {{0.25F}, {0.5F, 0.125F}});
+  draw.MaybeAttr<Floats>("activation_beta", {{0.5F}, {0.25F, 0.5F}});
 }
 
 // All recurrent layers have these sides and attributes. Both ways of a
@@ -232,13 +230,12 @@ void DrawAttention(ConfigurationDraw& draw) {
   const bool wants_scores = draw.Often(20);
   DrawAttentionAttributes(draw, heads, wants_scores);
   // Exponents of products: larger values would leave one key per query.
-  const InputDomain values = InputDomain::Within(-2, 2);
+  const InputDomain small = InputDomain::Within(-2, 2);
   draw.Input(dtype,
              heads.Shape(heads.kv * heads.group, heads.queries, heads.size),
-             values);
-  draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.size), values);
-  draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.value_size),
-             values);
+             small);
+  draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.size), small);
+  draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.value_size), small);
   if (draw.Often(40)) {
     // Sides may be left out at the front, or be 1, but for the keys.
     const Ints mask = {heads.batch, heads.kv * heads.group, heads.queries,
@@ -247,13 +244,13 @@ void DrawAttention(ConfigurationDraw& draw) {
     for (size_t i = 0; i + 1 < part.size(); ++i) {
       if (draw.Often(25)) part[i] = 1;
     }
-    draw.Input(draw.Often() ? kBool : dtype, part, values);
+    draw.Input(draw.Often() ? kBool : dtype, part, small);
   } else {
     draw.NoInput();
   }
   for (const int64_t size : {heads.size, heads.value_size}) {
     draw.InputIf(heads.past > 0, dtype,
-                 {heads.batch, heads.kv, heads.past, size}, values);
+                 {heads.batch, heads.kv, heads.past, size}, small);
   }
   // The lengths of caches that the caller fills go without a past.
   if (draw.opset() >= 24 && heads.past == 0 && draw.Often(20)) {

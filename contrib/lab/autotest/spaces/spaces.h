@@ -13,6 +13,7 @@
 namespace nodewise {
 
 using Ints = IntList;
+using Floats = std::vector<float>;
 
 // Which uses of some operators there are to draw from. What comes out need not
 // be legal: the operators' own rules sort that out.
@@ -30,10 +31,14 @@ inline size_t PlaceOf(int64_t axis, const Ints& shape) {
   return static_cast<size_t>((axis + rank) % rank);
 }
 
-inline int64_t ProductOf(const Ints& sides) {
-  int64_t product = 1;
-  for (const int64_t side : sides) product *= side;
-  return product;
+// Draws an axis and adds it as an attribute in so many of 100 cases, and leaves
+// it out in the others; returns it, which is `usual` then.
+inline int64_t AxisOr(int64_t usual, ConfigurationDraw& draw, size_t rank,
+                      int percent) {
+  if (!draw.Often(percent)) return usual;
+  const int64_t axis = draw.AxisOfOpset(rank);
+  draw.Attr("axis", axis);
+  return axis;
 }
 
 // Returns the tensor of an attribute; undefined if there is no memory for it.

@@ -21,16 +21,15 @@ struct DrawnWindow {
   Ints input;  // The spatial sides of what they read.
 
   // How far a window reaches along a side.
-  int64_t ReachAlong(size_t side) const {
-    return (kernel[side] - 1) * dilations[side] + 1;
+  int64_t ReachAlong(size_t s) const {
+    return (kernel[s] - 1) * dilations[s] + 1;
   }
   // How often a window fits along a side, if there is no auto_pad.
-  int64_t CountAlong(size_t side) const {
-    const int64_t padded =
-        input[side] + pads[side] + pads[side + kernel.size()];
-    return (padded - ReachAlong(side)) / strides[side] + 1;
+  int64_t CountAlong(size_t s) const {
+    const int64_t padded = input[s] + pads[s] + pads[s + kernel.size()];
+    return (padded - ReachAlong(s)) / strides[s] + 1;
   }
-  int64_t taps() const { return ProductOf(kernel); }
+  int64_t taps() const { return Product(kernel); }
 };
 
 constexpr int64_t kRoom = ConfigurationDraw::kMostElements;
@@ -316,7 +315,7 @@ void DrawMaxUnpool(ConfigurationDraw& draw) {
   if (has_strides) draw.Attr("strides", strides);
   if (has_pads) draw.Attr("pads", pads);
   draw.Input(dtype, shape);
-  const Ints chosen = draw.Distinct(ProductOf(output), ProductOf(shape));
+  const Ints chosen = draw.Distinct(Product(output), Product(shape));
   draw.Numbers(kInt64, shape, {chosen.begin(), chosen.end()}, draw.Often());
   if (draw.Often(30)) {
     // The places stay inside of an output that is told to be larger.
