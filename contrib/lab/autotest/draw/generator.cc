@@ -25,19 +25,15 @@ constexpr int kMostDepth = 200;
 constexpr int64_t kMostGeneratedElements = int64_t{1} << 24;
 constexpr double kEndless = std::numeric_limits<double>::infinity();
 
-template <typename... Args>
-absl::Status Invalid(fmt::format_string<Args...> text, Args&&... args) {
-  return InvalidArgument(text, std::forward<Args>(args)...);
-}
-
 absl::Status NoNumber(const char* what, const GeneratedValue& found) {
-  return Invalid("{}: found {}, expected a number", what, ToString(found));
+  return InvalidArgument("{}: found {}, expected a number", what,
+                         ToString(found));
 }
 
 template <typename T>
 absl::Status EmptyRange(T low, T high) {
-  return Invalid("random({0}, {1}): is empty, expected an upper end above {0}",
-                 low, high);
+  return InvalidArgument(
+      "random({0}, {1}): is empty, expected an upper end above {0}", low, high);
 }
 
 void TellAll(const std::vector<generator>& all, Annotation annotation) {
@@ -191,12 +187,12 @@ class OneOfNode : public GeneratorNode {
   // the choice is a place on it: 0 is still the first option.
   absl::StatusOr<GeneratedValue> CalcValue(CaseDraw& draw) override {
     if (children().empty()) {
-      return Invalid("oneof: is empty, expected at least one option");
+      return InvalidArgument("oneof: is empty, expected at least one option");
     }
     if (odds_.empty()) return draw.choices()->One(children()).value(draw);
     const double all = std::accumulate(odds_.begin(), odds_.end(), 0.0);
     if (odds_.size() != children().size() || !(all > 0)) {
-      return Invalid(
+      return InvalidArgument(
           "oneof: has {} odds for {} options, expected one above 0 for each",
           odds_.size(), children().size());
     }
@@ -270,7 +266,8 @@ class DeviceNode : public GeneratorNode {
   double Size() const override { return static_cast<double>(devices_.size()); }
   absl::StatusOr<GeneratedValue> CalcValue(CaseDraw& draw) override {
     if (devices_.empty()) {
-      return Invalid("random_device: is empty, expected at least one device");
+      return InvalidArgument(
+          "random_device: is empty, expected at least one device");
     }
     return GeneratedValue{devices_[draw.choices()->UpTo(devices_.size() - 1)]};
   }
@@ -319,7 +316,7 @@ class ArithmeticNode : public GeneratorNode {
         if (!is_too_large) result = sign_ == '/' ? a / b : a % b;
     }
     if (!is_too_large) return GeneratedValue{result};
-    return Invalid("{} {} {}: has no result", a, sign_, b);
+    return InvalidArgument("{} {} {}: has no result", a, sign_, b);
   }
 
   // Floats have a result for any operands: infinity or NaN where numbers end.
@@ -348,8 +345,8 @@ class TensorNode : public GeneratorNode {
     NODEWISE_ASSIGN_OR_RETURN(const auto type, options_.dtype.value(draw));
     const auto* const dtype = type.As<DLDataType>();
     if (dtype == nullptr) {
-      return Invalid("random_tensor: found {}, expected an element type",
-                     ToString(type));
+      return InvalidArgument(
+          "random_tensor: found {}, expected an element type", ToString(type));
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto shape, Sides(draw));
     const SpecialKind special =
@@ -370,8 +367,9 @@ class TensorNode : public GeneratorNode {
     if (rank_.has_value()) {
       NODEWISE_ASSIGN_OR_RETURN(rank, Side(*rank_, draw));
       if (rank > kMostDims) {
-        return Invalid("random_tensor: found {} sides, expected {} at most",
-                       rank, kMostDims);
+        return InvalidArgument(
+            "random_tensor: found {} sides, expected {} at most", rank,
+            kMostDims);
       }
     }
     std::vector<int64_t> shape;
@@ -405,7 +403,7 @@ class TensorNode : public GeneratorNode {
                               from.to(Annotation::kInt).value(draw));
     const auto side = value.AsInt();
     if (side.has_value() && *side >= 0) return *side;
-    return Invalid(
+    return InvalidArgument(
         "random_tensor: found {} as a side, expected a whole number of 0 or "
         "more",
         ToString(value));
@@ -430,8 +428,8 @@ class FailingNode : public GeneratorNode {
 
 // Reads "[2, 3]".
 absl::StatusOr<std::vector<int64_t>> SidesIn(std::string_view text) {
-  const absl::Status wrong =
-      Invalid("Tensor: found the sides \"{}\", expected such as [2, 3]", text);
+  const absl::Status wrong = InvalidArgument(
+      "Tensor: found the sides \"{}\", expected such as [2, 3]", text);
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
     return wrong;
   }
@@ -452,8 +450,8 @@ absl::StatusOr<NDArray> CheckedTensor(DLDataType dtype,
                                       const std::vector<double>& numbers) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(shape));
   if (static_cast<uint64_t>(count) != numbers.size()) {
-    return Invalid("Tensor: found {} numbers, expected {}", numbers.size(),
-                   count);
+    return InvalidArgument("Tensor: found {} numbers, expected {}",
+                           numbers.size(), count);
   }
   return TensorOfDoubles(dtype, shape, numbers);
 }

@@ -18,6 +18,7 @@
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/status.h"
@@ -43,11 +44,6 @@ struct DualObject::State {
 };
 
 namespace {
-
-template <typename... Args>
-absl::Status InvalidProgram(fmt::format_string<Args...> text, Args&&... args) {
-  return InvalidArgument(text, std::forward<Args>(args)...);
-}
 
 // A page of numbers. A program with a larger tensor can still be drawn again.
 constexpr size_t kMostWritten = 256;
@@ -75,8 +71,8 @@ class AttributeKind {
     for (AttrValue& form : FormsOf(value)) {
       if (Takes(form)) return std::move(form);
     }
-    return InvalidProgram("attribute {}: cannot be {}", field_.name,
-                          ToString(value));
+    return InvalidArgument("attribute {}: cannot be {}", field_.name,
+                           ToString(value));
   }
 
  private:
@@ -127,7 +123,7 @@ absl::StatusOr<const AttrField*> FieldOf(const OperatorDef& def,
     if (field.name == name) return &field;
     names.emplace_back(field.name);
   }
-  return InvalidProgram(
+  return InvalidArgument(
       "{} has no attribute {}, expected {}", std::string(def.name), name,
       names.empty() ? "none"
                     : fmt::format("one of: {}", fmt::join(names, ", ")));
@@ -153,18 +149,16 @@ absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
     CaseDraw& draw, std::string* text) {
   std::vector<NamedAttr> drawn;
   std::vector<std::string> texts;
-  for (const DualAttribute& attribute : attributes) {
-    NODEWISE_ASSIGN_OR_RETURN(const AttrField* const field,
-                              FieldOf(def, attribute.name));
+  for (const DualAttribute& attr : attributes) {
+    NODEWISE_ASSIGN_OR_RETURN(const AttrField* field, FieldOf(def, attr.name));
     const AttributeKind kind(def, *field);
-    attribute.value.to(kind.annotation());
+    attr.value.to(kind.annotation());
     NODEWISE_ASSIGN_OR_RETURN(const GeneratedValue value,
-                              attribute.value.value(draw));
+                              attr.value.value(draw));
     if (value.is_nothing()) continue;
     NODEWISE_ASSIGN_OR_RETURN(AttrValue converted, kind.Convert(value));
-    drawn.push_back({attribute.name, std::move(converted)});
-    texts.push_back(
-        fmt::format("{{\"{}\", {}}}", attribute.name, CppText(value)));
+    drawn.push_back({attr.name, std::move(converted)});
+    texts.push_back(fmt::format("{{\"{}\", {}}}", attr.name, CppText(value)));
   }
   if (!texts.empty()) *text = fmt::format("{{{}}}", fmt::join(texts, ", "));
   return drawn;
@@ -173,8 +167,7 @@ absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
 // Returns a tensor as C++ that makes it again, as far as it is small.
 std::string TensorText(const NDArray& tensor) {
   const std::string type = ToString(TensorType::Of(*tensor));
-  size_t count = 1;
-  for (const int64_t side : tensor.shape()) count *= static_cast<size_t>(side);
+  const auto count = static_cast<size_t>(CountOf(tensor));
   std::vector<double> numbers(count);
   if (count > kMostWritten ||
       !DecodeToDoubles(tensor.dtype(), tensor.data(), count, numbers.data())) {
@@ -202,10 +195,9 @@ GeneratedValue ShapeAsTuple(const GeneratedValue& tensor) {
 }
 
 // A copy that the tested side may do with what it likes.
-absl::StatusOr<std::vector<NDArray>> CopiesOf(
-    const std::vector<NDArray>& tensors) {
+absl::StatusOr<std::vector<NDArray>> CopiesOf(const std::vector<NDArray>& all) {
   std::vector<NDArray> copies;
-  for (const NDArray& tensor : tensors) {
+  for (const NDArray& tensor : all) {
     NODEWISE_ASSIGN_OR_RETURN(copies.emplace_back(), tensor.CopyToHost());
   }
   return copies;
@@ -223,13 +215,11 @@ DualObject GetDualObject(const std::string& name, DualCase* owner) {
 // One case of a program: what has been drawn and called so far, on both sides.
 class DualCase {
  public:
+  using State = DualObject::State;
+
   DualCase(const OpSet& ops, Candidate& tested, const DualOptions& options,
            Choices* choices)
-      : ops_(ops),
-        tested_(tested),
-        options_(options),
-        draw_(choices),
-        network_("program") {
+      : ops_(ops), tested_(tested), options_(options), draw_(choices) {
     status_ = network_.SetOpset("", options.opset);
   }
 
@@ -269,8 +259,7 @@ class DualCase {
   // --- For DualObject.
   // Sides of a tensor may differ between the two, which is told when the call
   // that made it is compared; until then each side goes on with its own.
-  DualObject Attribute(const DualObject::State& of,
-                       std::string_view attribute) {
+  DualObject Attribute(const State& of, std::string_view attribute) {
     if (!status_.ok()) return Fail(status_);
     const std::string name(attribute);
     if (of.kind == DualKind::kTensor && name == "shape") {
@@ -283,7 +272,7 @@ class DualCase {
                    GeneratedValue{of.tested.As<NDArray>()->dtype()}});
     }
     if (of.kind != DualKind::kTensor && of.kind != DualKind::kRuntimes) {
-      return Fail(InvalidProgram("{} has no attribute {}", of.name, name));
+      return Fail(InvalidArgument("{} has no attribute {}", of.name, name));
     }
     const OperatorDef* const def = ops_.Find("", name, options_.opset);
     if (def == nullptr) {
@@ -291,7 +280,7 @@ class DualCase {
                                   of.name, name, options_.opset,
                                   DidYouMean(name, ops_.Names())));
     }
-    DualObject::State state{DualKind::kOperator, name, this};
+    State state{DualKind::kOperator, name, this};
     state.def = def;
     if (of.kind == DualKind::kTensor) {
       // A method: the tensor is the first input.
@@ -304,16 +293,15 @@ class DualCase {
 
   // Parameters are drawn with each call that uses the module, and once in a
   // case.
-  DualObject Bind(const DualObject::State& of,
-                  std::vector<DualAttribute> attributes,
+  DualObject Bind(const State& of, std::vector<DualAttribute> attributes,
                   std::vector<DualInput> parameters) {
     if (!status_.ok()) return Fail(status_);
     if (of.kind != DualKind::kOperator) {
-      return Fail(InvalidProgram(
+      return Fail(InvalidArgument(
           "{} is not an operator, and cannot become a module", of.name));
     }
     NoteUse(of);
-    DualObject::State state = of;
+    State state = of;
     state.attributes = std::move(attributes);
     state.parameters = std::move(parameters);
     DualObject module = Made(std::move(state));
@@ -322,7 +310,7 @@ class DualCase {
   }
 
   // A call that fails ends the case; the program may go on.
-  DualObject Call(const DualObject::State& of, std::vector<DualInput> inputs,
+  DualObject Call(const State& of, std::vector<DualInput> inputs,
                   std::vector<DualAttribute> attributes, size_t num_outputs) {
     if (!status_.ok()) return Fail(status_);
     NoteUse(of);
@@ -344,13 +332,13 @@ class DualCase {
   // by the reference and run by the tested side, in this order: what the
   // reference refuses is not a fault of the program, and the case is drawn
   // again then.
-  absl::StatusOr<DualObject> TryCall(const DualObject::State& of,
+  absl::StatusOr<DualObject> TryCall(const State& of,
                                      std::vector<DualInput> inputs,
                                      std::vector<DualAttribute> attributes,
                                      size_t num_outputs) {
     if (of.kind != DualKind::kOperator) {
-      return InvalidProgram("{} cannot be called: it is not an operator",
-                            of.name);
+      return InvalidArgument("{} cannot be called: it is not an operator",
+                             of.name);
     }
     inputs.insert(inputs.begin(), of.first_inputs.begin(),
                   of.first_inputs.end());
@@ -363,28 +351,27 @@ class DualCase {
         DrawAttributes(*of.def, attributes, draw_, &attribute_text));
     NODEWISE_ASSIGN_OR_RETURN(const auto read, InputsOf(inputs));
     const std::string name = fmt::format("y{}", calls_.size());
-    NewOperation operation;
+    NewOperation added;
     auto attrs = MakeAttrs(*of.def, drawn);
     is_refused_ = !attrs.ok();
-    NODEWISE_ASSIGN_OR_RETURN(operation.attrs, std::move(attrs));
+    NODEWISE_ASSIGN_OR_RETURN(added.attrs, std::move(attrs));
     std::vector<std::string> texts;
     Tensors tensors;
     for (const DualObject& input : read) {
-      operation.inputs.push_back(input.state_->value);
+      added.inputs.push_back(input.state_->value);
       // Nothing is called that, and has no tensor.
       texts.push_back(input.name());
       const auto* const tensor = input.reference().As<NDArray>();
       tensors.push_back(tensor == nullptr ? NDArray() : *tensor);
     }
     for (size_t i = 0; i < num_outputs; ++i) {
-      operation.outputs.push_back(i == 0 ? name
-                                         : fmt::format("{}_{}", name, i));
+      added.outputs.push_back(i == 0 ? name : fmt::format("{}_{}", name, i));
     }
     text_ += fmt::format(
         "const DualObject {} = onnx[\"{}\"].Call({{{}}}, {}, {});\n", name,
         std::string(of.def->name), fmt::join(texts, ", "),
         attribute_text.empty() ? "{}" : attribute_text, num_outputs);
-    const auto id = network_.AddOperation(std::move(operation));
+    const auto id = network_.AddOperation(std::move(added));
     is_refused_ = !id.ok();
     NODEWISE_RETURN_IF_ERROR(id.status());
     const absl::InlinedVector<bool, 4> wanted(num_outputs, true);
@@ -404,8 +391,7 @@ class DualCase {
     std::vector<DualObject> outputs;
     for (size_t i = 0; i < operation.outputs.size(); ++i) {
       const ValueId value = operation.outputs[i];
-      DualObject::State state{DualKind::kTensor, network_.value(value).name,
-                              this};
+      State state{DualKind::kTensor, network_.value(value).name, this};
       state.reference = {expected[i]};
       state.tested = {call.outputs.ok() && i < call.outputs->size()
                           ? (*call.outputs)[i]
@@ -415,7 +401,7 @@ class DualCase {
     }
     calls_.push_back(std::move(call));
     // The first output knows the others, as they were before it did.
-    DualObject::State first = *outputs[0].state_;
+    State first = *outputs[0].state_;
     first.outputs = outputs;
     outputs[0] = Made(std::move(first));
     dual_objects_to_test_.insert(dual_objects_to_test_.end(), outputs.begin(),
@@ -429,8 +415,8 @@ class DualCase {
     for (const DualInput& input : inputs) {
       if (const auto* const object = std::get_if<DualObject>(&input)) {
         if (object->state_->kind != DualKind::kTensor) {
-          return InvalidProgram("{} is not a tensor, and cannot be an input",
-                                object->name());
+          return InvalidArgument("{} is not a tensor, and cannot be an input",
+                                 object->name());
         }
         read.push_back(*object);
         continue;
@@ -451,11 +437,11 @@ class DualCase {
     if (value.is_nothing()) return Made({DualKind::kTensor, "nothing()"});
     const auto* const tensor = value.As<NDArray>();
     if (tensor == nullptr) {
-      return InvalidProgram("found {} as an input, expected a tensor",
-                            ToString(value));
+      return InvalidArgument("found {} as an input, expected a tensor",
+                             ToString(value));
     }
     const std::string name = fmt::format("x{}", inputs_.size());
-    DualObject::State state{DualKind::kTensor, name, this, value, value};
+    State state{DualKind::kTensor, name, this, value, value};
     NODEWISE_ASSIGN_OR_RETURN(
         state.value, network_.AddInput(name, TensorType::Of(**tensor)));
     inputs_.push_back(*tensor);
@@ -521,11 +507,10 @@ class DualCase {
   absl::Status CheckModules() const {
     for (const DualObject& module : dual_modules_to_test_) {
       if (used_modules_.contains(module.state_.get())) continue;
-      return InvalidProgram(
+      return InvalidArgument(
           "module {} is never called, expected a call of it (what it is made "
           "of "
-          "is "
-          "compared by its calls)",
+          "is compared by its calls)",
           module.name());
     }
     return absl::OkStatus();
@@ -573,8 +558,7 @@ class DualCase {
     NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
     const std::vector<size_t> wanted = FloatInputs(network_);
     if (network_.outputs().empty() || wanted.empty()) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(GradientNetwork gradient,
-                              GradientOf(network_, wanted));
+    NODEWISE_ASSIGN_OR_RETURN(auto gradient, GradientOf(network_, wanted));
     const BackwardCase backward{network_, std::move(gradient.outputs),
                                 std::move(gradient.inputs)};
     const Network& network = gradient.network;
@@ -596,37 +580,33 @@ class DualCase {
     const CaseReference reference(network, is_gradient);
     const CandidateOutputs expected = reference.Run(inputs);
     NODEWISE_RETURN_IF_ERROR(expected.status());
-    const CaseVerdict verdict =
-        reference.Judge({inputs, false}, expected, made);
+    CaseVerdict verdict = reference.Judge({inputs}, expected, made);
     const bool has_tolerance = options_.tolerance.has_value();
     if (verdict.outcome == CaseOutcome::kCandidateRefuses) {
       return {made.status().code(),
               fmt::format("{} ({}): {}", tested_.name(), std::string(how),
                           MessageOf(made.status()))};
     }
-    bool is_wrong = IsFinding(verdict.outcome);
-    CaseOutcome outcome = verdict.outcome;
-    std::string reason = verdict.reason;
     if (has_tolerance && verdict.outcome <= CaseOutcome::kMismatch) {
-      is_wrong = false;
+      verdict.outcome = CaseOutcome::kAgrees;
       for (size_t i = 0; i < expected->size(); ++i) {
         NODEWISE_ASSIGN_OR_RETURN(
             const Metrics metrics,
             MeasureDifference(*(*expected)[i], *(*made)[i],
                               *options_.tolerance));
         if (metrics.outside == 0) continue;
-        is_wrong = true;
-        outcome = CaseOutcome::kMismatch;
-        reason = CountOf(metrics.outside, "element") + " beyond the tolerance";
+        verdict.outcome = CaseOutcome::kMismatch;
+        verdict.reason =
+            CountOf(metrics.outside, "element") + " beyond the tolerance";
       }
     }
-    if (!is_wrong) return absl::OkStatus();
+    if (!IsFinding(verdict.outcome)) return absl::OkStatus();
+    const auto outputs = network.outputs();
     const ValueId output =
-        network
-            .outputs()[std::min(verdict.output, network.outputs().size() - 1)];
+        outputs[std::min(verdict.output, outputs.size() - 1)];
     return Internal("{} of {} ({}): {}: {}", network.value(output).name,
                     tested_.name(), std::string(how),
-                    std::string(NameOf(outcome)), reason);
+                    std::string(NameOf(verdict.outcome)), verdict.reason);
   }
 
   bool Wants(DualExecution execution) const {
@@ -634,7 +614,7 @@ class DualCase {
   }
 
   // An operator that is called directly is not a module, and is not kept.
-  void NoteUse(const DualObject::State& of) {
+  void NoteUse(const State& of) {
     for (const DualObject& module : dual_modules_to_test_) {
       if (module.state_.get() == &of) used_modules_.insert(&of);
     }
@@ -650,10 +630,9 @@ class DualCase {
 
   // Objects are shared and never change: what one of them is called on is
   // another.
-  DualObject Made(DualObject::State state) {
+  DualObject Made(State state) {
     state.owner = this;
-    return DualObject(
-        std::make_shared<const DualObject::State>(std::move(state)));
+    return DualObject(std::make_shared<const State>(std::move(state)));
   }
 
   const OpSet& ops_;
@@ -662,14 +641,14 @@ class DualCase {
   CaseDraw draw_;
   absl::Status status_;
   bool is_refused_ = false;
-  Network network_;
+  Network network_{"program"};
   std::vector<NDArray> inputs_;
   // By generator, so that one that is used twice is one tensor.
   std::vector<std::pair<generator, DualObject>> leaves_;
   std::vector<DoneCall> calls_;
   std::vector<DualObject> dual_objects_to_test_;  // Tensors.
   std::vector<DualObject> dual_modules_to_test_;
-  std::set<const DualObject::State*> used_modules_;  // Called, or bound again.
+  std::set<const State*> used_modules_;  // Called, or bound again.
   std::string text_;
 };
 
@@ -752,9 +731,8 @@ DualObject DualObject::operator[](std::string_view attribute) const {
 }
 DualObject DualObject::operator()(std::vector<DualInput> inputs,
                                   std::vector<DualAttribute> attributes) const {
-  const size_t outputs =
-      state_->def == nullptr ? 1 : state_->def->min_outputs();
-  return Call(std::move(inputs), std::move(attributes), outputs);
+  const size_t count = state_->def == nullptr ? 1 : state_->def->min_outputs();
+  return Call(std::move(inputs), std::move(attributes), count);
 }
 DualObject DualObject::Call(std::vector<DualInput> inputs,
                             std::vector<DualAttribute> attributes,
