@@ -168,8 +168,7 @@ void AddDropped(const AdapterCheck& check, Report* report) {
   for (const AdapterTrial& trial : check.dropped) {
     report->text += fmt::format(
         "{}: not counted: the runtime makes the same with this change as "
-        "without "
-        "it\n",
+        "without it\n",
         PlaceText(trial));
     AddTrial(trial, &report->json);
   }

@@ -144,10 +144,9 @@ bool OverflowsSomewhere(const NDArray& expected, const NDArray& actual,
   const auto excused = TensorOfDoubles(expected.dtype(), expected.shape(), y);
   if (!excused.ok()) return false;
   const TensorKey key{"y", 0, TensorRole::kOutput, "reference"};
-  TensorItem item{key};
-  item.tensor = expected.tensor();
-  item.bound_source = &source;
-  const auto compared = CompareTensors(item, **excused);
+  const auto compared = CompareTensors(
+      {.key = key, .tensor = expected.tensor(), .bound_source = &source},
+      **excused);
   return compared.ok() && !compared->is_wrong();
 }
 
@@ -170,8 +169,7 @@ struct Evidence {
 // may be off. A mismatch by the first and not by the second is inconclusive.
 absl::StatusOr<CaseVerdict> ByBounds(Evidence& evidence, size_t output,
                                      TensorItem item, const DLTensor& actual) {
-  NODEWISE_ASSIGN_OR_RETURN(TensorComparison compared,
-                            CompareTensors(item, actual));
+  NODEWISE_ASSIGN_OR_RETURN(auto compared, CompareTensors(item, actual));
   CaseVerdict proved = VerdictOf(output, std::move(compared));
   const bool is_wrong = proved.outcome == CaseOutcome::kMismatch;
   if (proved.outcome == CaseOutcome::kAgrees || !evidence.is_gradient) {
@@ -244,9 +242,9 @@ CaseVerdict JudgeOutputs(Evidence evidence,
   for (size_t i = 0; i < expected.size(); ++i) {
     const TensorKey key{"y", static_cast<uint32_t>(i), TensorRole::kOutput,
                         "reference"};
-    TensorItem item{key};
-    item.tensor = expected[i].tensor();
-    item.bound_source = &(*run)->bounds(i);
+    TensorItem item{.key = key,
+                    .tensor = expected[i].tensor(),
+                    .bound_source = &(*run)->bounds(i)};
     auto by_bounds = ByBounds(evidence, i, item, *actual[i]);
     if (!by_bounds.ok()) return CouldNotJudge(i, by_bounds.status());
     CaseVerdict verdict = *std::move(by_bounds);

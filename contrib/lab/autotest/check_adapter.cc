@@ -47,17 +47,14 @@ struct SpoiledResult {
 };
 
 // Keeps what a runner of a network hands out, by the names of values.
-class ValueKeeper : public TensorSink {
- public:
+struct ValueKeeper : public TensorSink {
   absl::Status Take(const TensorItem& item) override {
     if (item.tensor == nullptr) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(values_[std::string(item.key.node)], item.Keep());
+    NODEWISE_ASSIGN_OR_RETURN(values[std::string(item.key.node)], item.Keep());
     return absl::OkStatus();
   }
-  const std::map<std::string, NDArray>& values() const { return values_; }
 
- private:
-  std::map<std::string, NDArray> values_;
+  std::map<std::string, NDArray> values;
 };
 
 // More than any rounding, also in the shortest types.
@@ -178,8 +175,8 @@ class SpoiledRunner : public Runner {
       return node == spoiling_.value;
     };
     NODEWISE_RETURN_IF_ERROR(asked_->Run(given, run).status());
-    const auto found = keeper.values().find(spoiling_.value);
-    if (found == keeper.values().end()) {
+    const auto found = keeper.values.find(spoiling_.value);
+    if (found == keeper.values.end()) {
       return Unavailable(
           "{}: has not handed out {}, expected it for a planted fault",
           asked_->name(), spoiling_.value);
@@ -197,23 +194,20 @@ class SpoiledRunner : public Runner {
 class SpoilingSearch {
  public:
   SpoilingSearch(const CheckedNetwork& checked, uint64_t seed)
-      : checked_(checked),
-        random_(seed, checked.name),
-        reference_(
-            MakeNetworkRunner("reference", checked.name, checked.network)) {}
+      : checked_(checked), random_(seed, checked.name) {}
 
   absl::StatusOr<SpoiledResult> Run(const std::set<std::string>& values) {
     ValueKeeper keeper;
     RunOptions run;
     run.sink = &keeper;
-    NODEWISE_ASSIGN_OR_RETURN(RunResult sound,
+    NODEWISE_ASSIGN_OR_RETURN(auto sound,
                               reference_->Run(checked_.inputs, run));
     expected_ = TensorsIn(sound.outputs);
     std::vector<SpoiledResult> all = All(values);
     while (!all.empty()) {
       const auto chosen = all.begin() + random_.Between(0, std::ssize(all) - 1);
-      const auto known = keeper.values().find(chosen->value);
-      if (known != keeper.values().end() && Shows(*chosen, known->second)) {
+      const auto known = keeper.values.find(chosen->value);
+      if (known != keeper.values.end() && Shows(*chosen, known->second)) {
         return *chosen;
       }
       all.erase(chosen);
@@ -248,8 +242,7 @@ class SpoilingSearch {
     auto spoiled = spoiling.spoil(value);
     if (!spoiled.ok()) return false;
     RunOptions run;
-    run.patches.push_back(
-        {spoiling.value, *std::move(spoiled), "", "a planted fault"});
+    run.patches = {{spoiling.value, *spoiled, "", "a planted fault"}};
     const auto made = reference_->Run(checked_.inputs, run);
     if (!made.ok()) return false;
     const std::vector<NDArray> found = TensorsIn(made->outputs);
@@ -259,22 +252,22 @@ class SpoilingSearch {
 
   const CheckedNetwork& checked_;
   RandomSource random_;
-  std::unique_ptr<Runner> reference_;
+  const std::unique_ptr<Runner> reference_ =
+      MakeNetworkRunner("reference", checked_.name, checked_.network);
   std::vector<NDArray> expected_;
 };
 
-absl::StatusOr<std::vector<NDArray>> OutputsOf(const CheckedNetwork& checked,
-                                               const Network& network) {
+absl::StatusOr<std::vector<NDArray>> RunOn(const CheckedNetwork& checked,
+                                           const Network& network) {
   std::vector<NDArray> inputs;
   for (const ValueId id : network.inputs()) {
     const std::string& name = network.value(id).name;
-    const auto given =
-        std::ranges::find(checked.inputs, name, &NamedTensor::name);
-    if (given == checked.inputs.end()) {
+    const auto at = std::ranges::find(checked.inputs, name, &NamedTensor::name);
+    if (at == checked.inputs.end()) {
       return InvalidArgument("{}: input {}: is not given, expected a tensor",
                              checked.name, Printable(name));
     }
-    inputs.push_back(given->tensor);
+    inputs.push_back(at->tensor);
   }
   return Interpret(network, std::move(inputs));
 }
@@ -283,8 +276,7 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(const CheckedNetwork& checked,
 absl::Status Apply(const OperationEdit& edit, OperationId id,
                    Network* network) {
   const Operation old = network->operation(id);
-  NewOperation changed;
-  changed.attrs = edit.attrs;
+  NewOperation changed{edit.attrs, {}};
   for (const size_t slot : edit.slots) {
     changed.inputs.push_back(
         slot == OperationEdit::kDropped ? kNoValue : old.inputs[slot]);
@@ -313,8 +305,7 @@ class ChangeSearch {
       : checked_(checked), operators_(operators), random_(seed, checked.name) {}
 
   absl::StatusOr<ChangedNetwork> Run() {
-    NODEWISE_ASSIGN_OR_RETURN(expected_,
-                              OutputsOf(checked_, *checked_.network));
+    NODEWISE_ASSIGN_OR_RETURN(expected_, RunOn(checked_, *checked_.network));
     std::vector<OperationId> order(checked_.network->order().begin(),
                                    checked_.network->order().end());
     for (size_t tried = 0; tried < kMostTried && !order.empty();) {
@@ -357,7 +348,7 @@ class ChangeSearch {
     Network changed = *checked_.network;
     const std::string name = changed.operation(id).name;
     if (!Apply(edit, id, &changed).ok()) return std::nullopt;
-    const auto found = OutputsOf(checked_, changed);
+    const auto found = RunOn(checked_, changed);
     if (!found.ok()) return std::nullopt;
     for (size_t i = 0; i < expected_.size(); ++i) {
       if ((*found)[i].shape() != expected_[i].shape() ||
@@ -393,13 +384,10 @@ Planted Sound(const CheckedNetwork& checked) { return {checked.network}; }
 absl::StatusOr<std::unique_ptr<Runner>> MakePlanted(
     const NetworkProgram& program, const CheckedNetwork& checked,
     const Planted& planted, const Names& observed, bool ends_at_each = false) {
-  ProgramRequest request{planted.network};
   // A changed network is another one than the file.
-  if (planted.network == checked.network) {
-    request.model_file = checked.model_file;
-  }
-  request.observed = observed;
-  request.ends_at_each = ends_at_each;
+  const bool is_file = planted.network == checked.network;
+  ProgramRequest request{planted.network, is_file ? checked.model_file : "",
+                         observed, ends_at_each};
   ProgramRequest of_value = request;
   NODEWISE_ASSIGN_OR_RETURN(auto runner, program.make(std::move(request)));
   if (!planted.spoiling.has_value()) return runner;
@@ -424,9 +412,7 @@ AdapterTrial Searched(const NetworkProgram& program,
   request.by_parts = [&](const Names& observed) {
     return MakePlanted(program, checked, planted, observed, true);
   };
-  LocateOptions locate;
-  locate.repeats = 1;
-  locate.known = options.known;
+  const LocateOptions locate{.repeats = 1, .known = options.known};
   AdapterTrial trial{checked.name, planted.operation, planted.change};
   const auto found = LocateInNetwork(request, locate);
   if (!found.ok()) {
@@ -459,10 +445,10 @@ absl::StatusOr<std::vector<NamedTensor>> RunBy(const NetworkProgram& program,
                                                const Planted& planted,
                                                const Names& observed = {},
                                                TensorSink* sink = nullptr) {
-  RunOptions run;
-  run.sink = sink;
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
                             MakePlanted(program, checked, planted, observed));
+  RunOptions run;
+  run.sink = sink;
   NODEWISE_ASSIGN_OR_RETURN(RunResult result, runner->Run(checked.inputs, run));
   return std::move(result.outputs);
 }
@@ -481,8 +467,7 @@ bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
   const auto before = RunBy(program, checked, Sound(checked));
   const auto after = RunBy(program, checked, changed);
   return before.ok() && after.ok() && !before->empty() &&
-         std::equal(before->begin(), before->end(), after->begin(),
-                    after->end(), AreSame);
+         std::ranges::equal(*before, *after, AreSame);
 }
 
 // Returns the operation and all that depend on it.
@@ -533,12 +518,11 @@ Names CarriedInto(const NetworkProgram& program, const CheckedNetwork& checked,
   }
   Names carried;
   for (const std::string& name : others) {
-    const Operation& operation =
-        network.operation(*network.FindOperation(name));
-    const std::string& value = network.value(operation.outputs[0]).name;
-    const auto before = sound.values().find(value);
-    const auto after = wrong.values().find(value);
-    if (before == sound.values().end() || after == wrong.values().end()) {
+    const Operation& one = network.operation(*network.FindOperation(name));
+    const std::string& value = network.value(one.outputs[0]).name;
+    const auto before = sound.values.find(value);
+    const auto after = wrong.values.find(value);
+    if (before == sound.values.end() || after == wrong.values.end()) {
       continue;
     }
     const std::vector<NDArray> expected = {before->second};
@@ -567,14 +551,10 @@ absl::StatusOr<Planted> Draw(const NetworkProgram& program,
                                  ObservableValues(*checked.network), &keeper)
                                .status());
   std::set<std::string> values;
-  for (const auto& [name, tensor] : keeper.values()) values.insert(name);
-  NODEWISE_ASSIGN_OR_RETURN(SpoiledResult spoiling,
+  for (const auto& [name, tensor] : keeper.values) values.insert(name);
+  NODEWISE_ASSIGN_OR_RETURN(const auto spoiling,
                             SpoilingSearch(checked, seed).Run(values));
-  Planted planted = Sound(checked);
-  planted.operation = spoiling.operation;
-  planted.change = spoiling.what;
-  planted.spoiling = std::move(spoiling);
-  return planted;
+  return Planted{checked.network, spoiling.operation, spoiling.what, spoiling};
 }
 
 // A trial is told by its place and by what was done there.

@@ -18,6 +18,7 @@
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/onnx/onnx_model.h"
 #include "nodewise/op/evaluate.h"
+#include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/repro/write_repro.h"
 #include "nodewise/support/file.h"
@@ -146,11 +147,8 @@ constexpr size_t kLongestReason = 2000;
 
 // A line has room for some numbers; the files beside it hold all of them.
 std::string NumbersOf(const NDArray& tensor) {
-  uint64_t count = 1;
-  for (const int64_t side : tensor.shape()) {
-    count *= static_cast<uint64_t>(side);
-  }
-  std::vector<double> numbers(std::min<uint64_t>(count, kMostShown));
+  const auto count = static_cast<size_t>(CountOf(tensor));
+  std::vector<double> numbers(std::min(count, kMostShown));
   if (!DecodeToDoubles(tensor.dtype(), tensor.data(), numbers.size(),
                        numbers.data())) {
     return "?";
@@ -399,13 +397,12 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
   auto network =
       ImportOnnx(folder + "/model.onnx", AllOperators(), {}, &diagnostics);
   NODEWISE_RETURN_IF_ERROR(network.status());
-  AutotestFinding finding;
-  finding.made.network = std::make_shared<const Network>(*std::move(network));
-  const Network& read = *finding.made.network;
-  NODEWISE_ASSIGN_OR_RETURN(finding.made.backward, ReadForward(folder, read));
+  AutotestFinding found;
+  found.made.network = std::make_shared<const Network>(*std::move(network));
+  const Network& read = *found.made.network;
+  NODEWISE_ASSIGN_OR_RETURN(found.made.backward, ReadForward(folder, read));
   for (size_t i = 0; i < read.inputs().size(); ++i) {
-    const std::string path =
-        fmt::format("{}/test_data_set_0/input_{}.pb", folder, i);
+    const auto path = fmt::format("{}/test_data_set_0/input_{}.pb", folder, i);
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));
     const NetworkValue& input = read.value(read.inputs()[i]);
     if (tensors.size() != 1 || !IsOfType(tensors[0].tensor, input.type)) {
@@ -413,16 +410,15 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
           "{}: does not hold one tensor of the type {} of input {}", path,
           ToString(input.type), input.name);
     }
-    finding.set.inputs.push_back(tensors[0].tensor);
+    found.set.inputs.push_back(tensors[0].tensor);
   }
-  const CaseReference reference(read, finding.made.backward != nullptr);
-  finding.expected = reference.Run(finding.set.inputs);
-  NODEWISE_RETURN_IF_ERROR(finding.expected.status());
-  finding.actual =
-      RunOnce(candidate, read, finding.set.inputs, finding.made.backward.get());
-  finding.verdict =
-      reference.Judge(finding.set, finding.expected, finding.actual);
-  return finding;
+  const CaseReference reference(read, found.made.backward != nullptr);
+  found.expected = reference.Run(found.set.inputs);
+  NODEWISE_RETURN_IF_ERROR(found.expected.status());
+  found.actual =
+      RunOnce(candidate, read, found.set.inputs, found.made.backward.get());
+  found.verdict = reference.Judge(found.set, found.expected, found.actual);
+  return found;
 }
 
 }  // namespace nodewise

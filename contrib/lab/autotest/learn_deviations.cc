@@ -44,10 +44,8 @@ constexpr size_t kMostSmallExplained = 4;
 // Learns about one operator with results of one type.
 class Group {
  public:
-  Group(std::string operation, std::string dtype) {
-    learned_.operation = std::move(operation);
-    learned_.dtype = std::move(dtype);
-  }
+  Group(std::string operation, std::string dtype)
+      : learned_{std::move(operation), std::move(dtype)} {}
 
   void AddJudged() { ++learned_.judged; }
 
@@ -132,9 +130,8 @@ class Group {
                                const std::optional<Cause>& cause) {
     std::string text = worst.judgement.reason;
     if (!worst.is_equal()) {
-      const ElementDifference& element = worst.Worst();
-      const auto [found, expected] =
-          TellApart(element.actual, element.expected);
+      const ElementDifference& at = worst.Worst();
+      const auto [found, expected] = TellApart(at.actual, at.expected);
       text += fmt::format(" (found {}, expected {})", found, expected);
     }
     if (cause.has_value()) text += ": its " + cause->words;
@@ -143,9 +140,8 @@ class Group {
 
   // Keeps the largest error of each class.
   void Keep(const KnownDeviation& row) {
-    const auto [kept, is_new] =
-        rows_.emplace(std::pair(row.kind, row.type), row);
-    kept->second.times = std::max(kept->second.times, row.times);
+    const auto [at, is_new] = rows_.emplace(std::pair(row.kind, row.type), row);
+    at->second.times = std::max(at->second.times, row.times);
   }
 
   LearnedOperator learned_;
@@ -158,10 +154,7 @@ class DeviationLearner {
  public:
   DeviationLearner(const std::vector<const OperatorDef*>& rows,
                    Candidate& candidate, const LearnOptions& options)
-      : source_(OperatorSource(rows)),
-        rows_(rows),
-        candidate_(candidate),
-        options_(options) {}
+      : rows_(rows), candidate_(candidate), options_(options) {}
 
   // Progress is told by batches: what a batch takes is not spread over its
   // cases.
@@ -241,19 +234,16 @@ class DeviationLearner {
         continue;
       }
       ++learned_.sets;
+      // Groups are by the type of the output that was judged worst.
       const NDArray& output = (*expected)[verdict.output];
-      Group& group = GroupOf(title, ToString(output.dtype()));
+      const std::string dtype = ToString(output.dtype());
+      Group& group =
+          groups_.try_emplace({title, dtype}, title, dtype).first->second;
       group.AddJudged();
       if (!IsFinding(verdict.outcome)) continue;
       group.Add(*lesson.made.network, lesson.sets[set], *expected,
                 found.ok() ? *found : std::vector<NDArray>(), verdict);
     }
-  }
-
-  // By the type of the output that was judged worst.
-  Group& GroupOf(const std::string& operation, const std::string& dtype) {
-    return groups_.try_emplace(std::pair(operation, dtype), operation, dtype)
-        .first->second;
   }
 
   // Operators that were tried and have no group have been refused each time.
@@ -271,8 +261,8 @@ class DeviationLearner {
     return std::move(learned_);
   }
 
-  const std::unique_ptr<CaseSource> source_;
   const std::vector<const OperatorDef*>& rows_;
+  const std::unique_ptr<CaseSource> source_ = OperatorSource(rows_);
   Candidate& candidate_;
   const LearnOptions& options_;
   std::map<std::pair<std::string, std::string>, Group> groups_;
@@ -316,8 +306,7 @@ std::vector<const OperatorDef*> RowsToLearn(const OpSet& operators) {
   std::vector<const OperatorDef*> rows;
   for (const OperatorDef* row : operators.rows()) {
     if (!HasSpace(*row) || !row->domain.empty()) continue;
-    const OperatorDef* const there =
-        operators.Find("", row->name, kLearnedOpset);
+    const OperatorDef* there = operators.Find("", row->name, kLearnedOpset);
     // An operator that is newer is tried as it first was.
     const bool is_first = there == nullptr && row->since > kLearnedOpset;
     if (there != row && !is_first) continue;

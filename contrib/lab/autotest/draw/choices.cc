@@ -118,11 +118,9 @@ class NumberDraw {
   void FillOrdinary(int64_t count, double* numbers) {
     switch (kind_) {
       case ContentKind::kZeros:
-        std::fill(numbers, numbers + count, Nearest(0));
-        return;
+        return std::fill(numbers, numbers + count, Nearest(0));
       case ContentKind::kOnes:
-        std::fill(numbers, numbers + count, Nearest(1));
-        return;
+        return std::fill(numbers, numbers + count, Nearest(1));
       case ContentKind::kCounting:
         return Each(count, numbers, [this] { return Counting(); });
       case ContentKind::kWhole:
@@ -223,10 +221,9 @@ absl::StatusOr<NDArray> TensorOfDoubles(DLDataType dtype,
 
 absl::StatusOr<NDArray> TensorOfInts(absl::Span<const int64_t> shape,
                                      absl::Span<const int64_t> numbers) {
-  NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
-                            NDArray::Empty(shape, kInt64, kCpu));
-  std::ranges::copy(numbers, tensor.As<int64_t>());
-  return tensor;
+  NODEWISE_ASSIGN_OR_RETURN(NDArray made, NDArray::Empty(shape, kInt64, kCpu));
+  std::ranges::copy(numbers, made.As<int64_t>());
+  return made;
 }
 
 // Numbers are made and stored a block at a time, so that a large tensor needs

@@ -98,10 +98,8 @@ absl::StatusOr<Network> NetworkOf(const Configuration& configuration) {
   operation.name = "op";
   NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                             network.AddOperation(std::move(operation)));
-  std::vector<ValueId> outputs;
-  for (const ValueId output : network.operation(id).outputs) {
-    if (output != kNoValue) outputs.push_back(output);
-  }
+  std::vector<ValueId> outputs = network.operation(id).outputs;
+  std::erase(outputs, kNoValue);
   NODEWISE_RETURN_IF_ERROR(network.SetOutputs(std::move(outputs)));
   return network;
 }
@@ -114,14 +112,11 @@ absl::StatusOr<std::vector<NDArray>> DrawInputs(
   inputs.reserve(configuration.inputs.size());
   for (const CaseInput& input : configuration.inputs) {
     if (!input.is_given || input.is_constant) continue;
-    if (input.fixed.defined()) {
-      inputs.push_back(input.fixed);
-      continue;
-    }
+    NDArray& tensor = inputs.emplace_back(input.fixed);
+    if (tensor.defined()) continue;
     NODEWISE_ASSIGN_OR_RETURN(
-        NDArray drawn,
+        tensor,
         DrawTensor(input.dtype, input.shape, input.domain, choices, special));
-    inputs.push_back(std::move(drawn));
   }
   return inputs;
 }
@@ -155,11 +150,10 @@ ConfigurationDraw::ConfigurationDraw(const OperatorDef& def, int opset,
 // Half of all draws take the first type, since a fault in another type mostly
 // shows in the first as well, and is simpler to read there.
 DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
-  const bool has_preferred =
-      std::ranges::any_of(types, [this](DLDataType type) {
-        return TensorType(type) == TensorType(preferred_type_);
-      });
-  if (has_preferred && TakesPreferred(kPreferredTypes)) return preferred_type_;
+  const bool is_there = std::ranges::any_of(types, [this](DLDataType type) {
+    return TensorType(type) == TensorType(preferred_type_);
+  });
+  if (is_there && TakesPreferred(kPreferredTypes)) return preferred_type_;
   if (types.size() == 1 || !Often()) return types[0];
   return types[choices_->UpTo(types.size() - 1)];
 }
@@ -362,10 +356,8 @@ bool ConfigurationDraw::IsAttribute() const {
 // Inputs at the end that are not given are left out altogether, as models do.
 absl::StatusOr<Configuration> ConfigurationDraw::Take() {
   if (!status_.ok()) return status_;
-  while (!configuration_.inputs.empty() &&
-         !configuration_.inputs.back().is_given) {
-    configuration_.inputs.pop_back();
-  }
+  std::vector<CaseInput>& inputs = configuration_.inputs;
+  while (!inputs.empty() && !inputs.back().is_given) inputs.pop_back();
   return std::move(configuration_);
 }
 

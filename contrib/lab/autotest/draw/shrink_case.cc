@@ -96,8 +96,7 @@ class Shrinker {
   // fails alike, which becomes the best one. Returns its place, or how many
   // there are if none does.
   size_t TryFrom(size_t begin, const std::vector<Build>& builds) {
-    const size_t at_once =
-        std::min(kMostTriesAtOnce, candidate_.jobs_at_once());
+    const size_t most = std::min(kMostTriesAtOnce, candidate_.jobs_at_once());
     std::vector<FailingCase> batch;
     std::vector<size_t> places;
     for (size_t i = begin; i < builds.size() && MayTry(); ++i) {
@@ -108,7 +107,7 @@ class Shrinker {
         places.push_back(i);
       }
       const bool is_last = i + 1 == builds.size() || !MayTry();
-      if (batch.size() < at_once && !is_last) continue;
+      if (batch.size() < most && !is_last) continue;
       const size_t first = TakeFirst(&batch);
       if (first < places.size()) return places[first];
       batch.clear();
@@ -269,9 +268,7 @@ class Shrinker {
       if (length == 1 && numbers.size() > kMostSingleElements) break;
       for (size_t begin = 0; begin < numbers.size(); begin += length) {
         std::vector<double> zeros = numbers;
-        const size_t end = std::min(begin + length, zeros.size());
-        std::fill(zeros.begin() + static_cast<ptrdiff_t>(begin),
-                  zeros.begin() + static_cast<ptrdiff_t>(end), 0.0);
+        std::ranges::fill(absl::MakeSpan(zeros).subspan(begin, length), 0);
         add(std::move(zeros));
       }
     }
@@ -309,16 +306,14 @@ std::vector<Values> SimplerThan(absl::Span<const Choice> made,
   const Values values = ValuesOf(made);
   std::vector<Values> simpler;
   const auto without = [&](size_t begin, size_t end) {
-    Values shorter(values.begin(),
-                   values.begin() + static_cast<ptrdiff_t>(begin));
-    shorter.insert(shorter.end(), values.begin() + static_cast<ptrdiff_t>(end),
-                   values.end());
+    Values shorter = values;
+    shorter.erase(shorter.begin() + static_cast<ptrdiff_t>(begin),
+                  shorter.begin() + static_cast<ptrdiff_t>(end));
     simpler.push_back(std::move(shorter));
   };
   const auto zero = [&](size_t begin, size_t end) {
     Values zeros = values;
-    std::fill(zeros.begin() + static_cast<ptrdiff_t>(begin),
-              zeros.begin() + static_cast<ptrdiff_t>(end), uint64_t{0});
+    std::ranges::fill(absl::MakeSpan(zeros).subspan(begin, end - begin), 0);
     if (zeros != values) simpler.push_back(std::move(zeros));
   };
   zero(0, values.size());

@@ -32,10 +32,8 @@ struct RecordedRun {
 std::map<ValueId, NDArray> TensorsOf(const FailingCase& failing) {
   const Network& network = SubjectOf(failing.made);
   // In a gradient, cotangents come after them.
-  const std::vector<NDArray> inputs(
-      failing.set.inputs.begin(),
-      failing.set.inputs.begin() +
-          static_cast<ptrdiff_t>(network.inputs().size()));
+  std::vector<NDArray> inputs = failing.set.inputs;
+  inputs.resize(network.inputs().size());
   std::map<ValueId, NDArray> tensors;
   for (size_t i = 0; i < inputs.size(); ++i) {
     tensors[network.inputs()[i]] = inputs[i];
@@ -101,8 +99,7 @@ absl::StatusOr<std::map<ValueId, NDArray>> CotangentsOf(
     }
   }
   inputs.insert(inputs.end(), given, failing.set.inputs.end());
-  NODEWISE_ASSIGN_OR_RETURN(const GradientNetwork gradient,
-                            GradientOf(network, wanted));
+  NODEWISE_ASSIGN_OR_RETURN(const auto gradient, GradientOf(network, wanted));
   NODEWISE_ASSIGN_OR_RETURN(const auto reaching,
                             Interpret(gradient.network, inputs));
   std::map<ValueId, NDArray> cotangents;
@@ -282,12 +279,6 @@ absl::StatusOr<NDArray> Part(const NDArray& tensor, const Sides& shape,
   return TensorOfDoubles(tensor.dtype(), shape, to);
 }
 
-// Whether a tensor may hold sizes or places.
-bool HoldsNumbers(const NDArray& tensor, const SideChange& change) {
-  return change.numbers != SizeNumbers::kKept &&
-         (tensor.dtype() == kInt64 || tensor.dtype() == kInt32);
-}
-
 // Contents that a configuration has decided on are sizes, counts or places, and
 // any of the ways may be right; numbers that were drawn can only be places.
 absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
@@ -295,8 +286,9 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray part,
       Part(tensor, change.OfTensor(id, tensor.shape()), change.keeps_last));
+  const bool may_be_sizes = part.dtype() == kInt64 || part.dtype() == kInt32;
   // Drawn numbers stay, unless they are places.
-  if (!HoldsNumbers(part, change) ||
+  if (!may_be_sizes || change.numbers == SizeNumbers::kKept ||
       (!is_decided && change.numbers != SizeNumbers::kPlaces)) {
     return part;
   }
@@ -483,8 +475,7 @@ std::vector<CaseBuild> CutsOf(const FailingCase& failing) {
     });
   };
   for (const OperationId id : network.order()) {
-    const auto outputs = OutputsOf(network.operation(id));
-    if (count > 1) add({id}, outputs);
+    if (count > 1) add({id}, OutputsOf(network.operation(id)));
   }
   const bool has_one_output = network.outputs().size() == 1;
   for (const OperationId id : network.order()) {

@@ -69,8 +69,7 @@ absl::StatusOr<ValueIds> AddCopy(const Network& network,
     NewOperation copy{operation.attrs, {}, prefix + operation.name};
     copy.origin = operation.origin;
     if (changes.attributes != nullptr) {
-      NODEWISE_ASSIGN_OR_RETURN(copy.attrs,
-                                changes.attributes(operation.attrs));
+      NODEWISE_ASSIGN_OR_RETURN(copy.attrs, changes.attributes(copy.attrs));
     }
     for (const ValueId input : operation.inputs) {
       copy.inputs.push_back(of(input));
@@ -172,15 +171,6 @@ bool StopsGradients(const Network& network, const Operation& operation) {
   return !made.ok() && !absl::IsInvalidArgument(made);
 }
 
-// Returns the operations that gradients go through.
-OperationSet Differentiable(const Network& network) {
-  OperationSet kept;
-  for (const OperationId id : network.order()) {
-    if (!StopsGradients(network, network.operation(id))) kept.insert(id);
-  }
-  return kept;
-}
-
 // Returns what some operations make that is an output of the network, or read
 // by another one.
 ValueIds MadeForOthers(const Network& network, const OperationSet& part) {
@@ -204,7 +194,10 @@ ValueIds MadeForOthers(const Network& network, const OperationSet& part) {
 // what the configuration knows of them.
 absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
   const Network& network = whole.network;
-  const OperationSet kept = Differentiable(network);
+  OperationSet kept;
+  for (const OperationId id : network.order()) {
+    if (!StopsGradients(network, network.operation(id))) kept.insert(id);
+  }
   if (kept.empty() || kept.size() == network.order().size()) {
     return Unimplemented("the network has no gradient");
   }
@@ -216,9 +209,8 @@ absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
   const auto inputs = network.inputs();
   for (const ValueId id : part.network.inputs()) {
     const NetworkValue& value = part.network.value(id);
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId before,
-                              network.FindValue(value.name));
-    const auto place = std::ranges::find(inputs, before);
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId old, network.FindValue(value.name));
+    const auto place = std::ranges::find(inputs, old);
     if (place != inputs.end()) {
       part.configuration.inputs.push_back(
           whole.configuration
@@ -236,11 +228,10 @@ absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
 // Without that it is zero or constant for any weights, and tests nothing.
 bool IsReached(const OperatorCase& made) {
   const Network& network = *made.network;
-  const auto inputs = network.inputs();
   const size_t given = made.backward->forward.inputs().size();
-  return std::any_of(
-      inputs.begin() + static_cast<ptrdiff_t>(given), inputs.end(),
-      [&](ValueId id) { return !network.value(id).uses.empty(); });
+  return std::ranges::any_of(network.inputs().subspan(given), [&](ValueId id) {
+    return !network.value(id).uses.empty();
+  });
 }
 
 // Most networks have a gradient as they are. Looking for the operations that
@@ -285,8 +276,7 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
   if (wanted.empty()) {
     return InvalidArgument("no input can be differentiated");
   }
-  NODEWISE_ASSIGN_OR_RETURN(GradientNetwork gradient,
-                            GradientOf(forward, wanted));
+  NODEWISE_ASSIGN_OR_RETURN(auto gradient, GradientOf(forward, wanted));
   // Cotangents are as long as what a run makes.
   const auto inputs = gradient.network.inputs().first(forward.inputs().size());
   const bool is_drawn = std::ranges::all_of(inputs, [&gradient](ValueId id) {

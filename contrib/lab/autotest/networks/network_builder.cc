@@ -23,19 +23,9 @@ bool IsFree(const InputDomain& domain) {
   return domain.least <= -3 && domain.most >= 3 && !domain.is_whole;
 }
 
-// Random numbers are not judged, nor is anything that is made of them.
-bool IsRandom(const OperatorDef& def) {
-  return FindSpace(RandomSpaces(), def.name) != nullptr;
-}
-
 constexpr int kClipOfIntegers = 12;  // The opset that brought it.
 constexpr int kSliceByInputs = 10;
 constexpr double kMostCast = 100;  // Fits all integer types.
-
-int64_t CountOf(const Sides& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1},
-                         std::multiplies<>());
-}
 
 // Returns the order of sides that makes one shape of the other, if there is
 // one.
@@ -188,8 +178,10 @@ absl::StatusOr<ValueIds> NetworkBuilder::AddOperation(
   NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                             network_.AddOperation(std::move(operation)));
   const Operation& made = network_.operation(id);
+  // Random numbers are not judged, nor is anything that is made of them.
+  const bool is_random = FindSpace(RandomSpaces(), made.def().name) != nullptr;
   for (const ValueId output : made.outputs) {
-    if (output != kNoValue && !IsRandom(made.def())) Join(output);
+    if (output != kNoValue && !is_random) Join(output);
   }
   return made.outputs;
 }
@@ -303,8 +295,8 @@ MadeValue NetworkBuilder::Within(const PoolTensor& from,
 // shape: this fits anything that has an element.
 MadeValue NetworkBuilder::ReshapedFlat(const PoolTensor& from,
                                        const Sides& shape) {
-  const int64_t have = CountOf(from.shape);
-  const int64_t want = CountOf(shape);
+  const int64_t have = Product(from.shape);
+  const int64_t want = Product(shape);
   ValueId id = from.id;
   if (have != want) {
     NODEWISE_ASSIGN_OR_RETURN(const ValueId flat, AddInts({have}));

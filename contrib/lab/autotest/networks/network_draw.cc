@@ -33,11 +33,10 @@ struct Question {
 std::vector<bool> Refused(const std::vector<Question>& questions,
                           Candidate& candidate) {
   std::vector<bool> refused;
-  for (size_t begin = 0; begin < questions.size();
-       begin += candidate.jobs_at_once()) {
+  const size_t most = candidate.jobs_at_once();
+  for (size_t begin = 0; begin < questions.size(); begin += most) {
     std::vector<CandidateJob> jobs;
-    const size_t end =
-        std::min(begin + candidate.jobs_at_once(), questions.size());
+    const size_t end = std::min(begin + most, questions.size());
     for (size_t i = begin; i < end; ++i) {
       const OperatorCase& made = questions[i].made;
       jobs.push_back(
@@ -58,19 +57,18 @@ std::vector<bool> Refused(const std::vector<Question>& questions,
 std::vector<int> OpsetsTaken(Candidate& candidate) {
   std::vector<Question> questions;
   for (const int opset : kOpsets) {
-    Question& question = questions.emplace_back();
-    Configuration& configuration = question.made.configuration;
-    configuration.def = AllOperators().Find("", "Relu", opset);
-    configuration.opset = opset;
-    configuration.inputs = {{true, kFloat32, {2}}};
-    configuration.outputs = {true};
+    Question& asked = questions.emplace_back();
+    Configuration& configuration = asked.made.configuration;
+    configuration = {.def = AllOperators().Find("", "Relu", opset),
+                     .opset = opset,
+                     .inputs = {{true, kFloat32, {2}}},
+                     .outputs = {true}};
     Choices choices((std::vector<uint64_t>()));
     auto network = NetworkOf(configuration);
     auto inputs = DrawInputs(configuration, &choices);
     if (!network.ok() || !inputs.ok()) return {};
-    question.made.network =
-        std::make_shared<const Network>(*std::move(network));
-    question.sets = {*std::move(inputs)};
+    asked.made.network = std::make_shared<const Network>(*std::move(network));
+    asked.sets = {*std::move(inputs)};
   }
   const std::vector<bool> refused = Refused(questions, candidate);
   std::vector<int> opsets;

@@ -47,9 +47,8 @@ class Series {
   ValueId Op(std::string_view kind, const std::vector<NamedAttr>& attributes,
              ValueIds inputs) {
     if (!status_.ok()) return kNoValue;
-    if (std::ranges::none_of(
-            builder_.options().rows,
-            [&](const OperatorDef* row) { return row->name == kind; })) {
+    const auto& rows = builder_.options().rows;
+    if (std::ranges::count(rows, kind, &OperatorDef::name) == 0) {
       return Get(NotFound("not to be tested"));
     }
     const ValueId made = Get(builder_.Add(kind, attributes, std::move(inputs)));

@@ -45,10 +45,10 @@ struct ValueDemand {
 struct Configuration {
   const OperatorDef* def = nullptr;
   int opset = 0;  // The version of the operator's domain.
-  std::vector<NamedAttr> attributes;
-  std::vector<CaseInput> inputs;
-  std::vector<bool> outputs;  // Which outputs are wanted; at least one is.
-  std::vector<ValueDemand> demands;
+  std::vector<NamedAttr> attributes = {};
+  std::vector<CaseInput> inputs = {};
+  std::vector<bool> outputs = {};  // Which outputs are wanted; at least one is.
+  std::vector<ValueDemand> demands = {};
 
   bool is_network() const { return def == nullptr; }
 };
