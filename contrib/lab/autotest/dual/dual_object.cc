@@ -534,19 +534,17 @@ class DualCase {
     NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
     if (network_.outputs().empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const auto copies, CopiesOf(inputs_));
-    const std::vector<std::vector<NDArray>> sets = {copies};
-    const CandidateJob job{&network_, sets};
     if (execution == DualExecution::kGraph) {
-      return JudgeOn(network_, inputs_, RunJobs(tested_, {&job, 1})[0].sets[0],
+      return JudgeOn(network_, inputs_, RunOnce(tested_, network_, copies),
                      "as one network");
     }
     CandidateOutputs other = std::vector<NDArray>();
     const ThreadFloats floats;
     std::thread thread([&] {
       floats.Adopt();
-      other = RunJobs(tested_, {&job, 1})[0].sets[0];
+      other = RunOnce(tested_, network_, copies);
     });
-    const CandidateOutputs own = RunJobs(tested_, {&job, 1})[0].sets[0];
+    const CandidateOutputs own = RunOnce(tested_, network_, copies);
     thread.join();
     NODEWISE_RETURN_IF_ERROR(JudgeOn(network_, inputs_, own, "in two threads"));
     return JudgeOn(network_, inputs_, other, "in two threads");

@@ -103,11 +103,12 @@ MadeValue NetworkBuilder::AddInput(const CaseInput& input) {
   return id;
 }
 
-MadeValue NetworkBuilder::AddBodyInput(DLDataType dtype, const Sides& shape) {
+MadeValue NetworkBuilder::AddBodyInput(const PoolTensor& like) {
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueId id,
-      network_.AddInput(fmt::format("b{}", inputs_made_++),
-                        TensorType(dtype, Shape(shape.begin(), shape.end()))));
+      network_.AddInput(
+          fmt::format("b{}", inputs_made_++),
+          TensorType(like.dtype, Shape(like.shape.begin(), like.shape.end()))));
   Join(id);
   return id;
 }

@@ -67,8 +67,8 @@ class NetworkBuilder {
   // int64, of rank 1.
   MadeValue AddInts(const Sides& numbers);
   MadeValue AddNumber(DLDataType dtype, double number);
-  // An input of a body.
-  MadeValue AddBodyInput(DLDataType dtype, const Sides& shape);
+  // An input of a body, of the type of a tensor.
+  MadeValue AddBodyInput(const PoolTensor& like);
   // Returns a tensor that fits the input: one of the pool, or a new one.
   MadeValue Feed(const CaseInput& input);
   // Makes a tensor of this type and shape out of another. Fails where there is

@@ -370,8 +370,7 @@ absl::Status Fill(NetworkBuilder& outer, Body* body) {
   for (int64_t i = outer.Between(0, kMostCaptures); i > 0; --i) {
     const std::optional<PoolTensor> tensor = outer.Any();
     if (!tensor.has_value()) break;
-    NODEWISE_RETURN_IF_ERROR(
-        body->builder.AddBodyInput(tensor->dtype, tensor->shape).status());
+    NODEWISE_RETURN_IF_ERROR(body->builder.AddBodyInput(*tensor).status());
     body->captures.push_back(tensor->id);
   }
   if (body->builder.options().rows.empty()) return absl::OkStatus();
@@ -383,10 +382,10 @@ absl::Status Fill(NetworkBuilder& outer, Body* body) {
   return absl::OkStatus();
 }
 
-// Returns something of the body that has this type.
-MadeValue OutputOf(Body* body, DLDataType dtype, const Sides& shape) {
+// Returns something of the body that has the type of a tensor.
+MadeValue OutputOf(Body* body, const PoolTensor& like) {
   NODEWISE_ASSIGN_OR_RETURN(const ValueId made,
-                            body->builder.Feed({true, dtype, shape}));
+                            body->builder.Feed({true, like.dtype, like.shape}));
   // An output that is an input, or a constant, is something else to compilers.
   return body->builder.Add("Identity", {}, {made});
 }
@@ -419,8 +418,7 @@ absl::Status AddIf(NetworkBuilder& builder) {
     NODEWISE_RETURN_IF_ERROR(Fill(builder, &body));
     ValueIds made;
     for (int64_t i = 0; i < outputs; ++i) {
-      NODEWISE_ASSIGN_OR_RETURN(made.emplace_back(),
-                                OutputOf(&body, like.dtype, like.shape));
+      NODEWISE_ASSIGN_OR_RETURN(made.emplace_back(), OutputOf(&body, like));
     }
     NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, Finish(&body, std::move(made)));
     attributes.push_back({name, std::move(graph)});
@@ -446,21 +444,19 @@ absl::Status AddLoop(NetworkBuilder& builder) {
       builder.AddNumber(kInt64,
                         static_cast<double>(builder.Between(0, kMostTrips))));
   Body body{NetworkBuilder(OptionsOfBody(builder), builder.choices()), {}};
-  NODEWISE_RETURN_IF_ERROR(body.builder.AddBodyInput(kInt64, {}).status());
-  NODEWISE_ASSIGN_OR_RETURN(ValueId goes_on,
-                            body.builder.AddBodyInput(kBool, {}));
   NODEWISE_RETURN_IF_ERROR(
-      body.builder.AddBodyInput(like.dtype, like.shape).status());
+      body.builder.AddBodyInput({kNoValue, kInt64, {}}).status());
+  NODEWISE_ASSIGN_OR_RETURN(ValueId goes_on,
+                            body.builder.AddBodyInput({kNoValue, kBool, {}}));
+  NODEWISE_RETURN_IF_ERROR(body.builder.AddBodyInput(like).status());
   NODEWISE_RETURN_IF_ERROR(Fill(builder, &body));
   NODEWISE_ASSIGN_OR_RETURN(goes_on,
                             body.builder.Add("Identity", {}, {goes_on}));
   ValueIds outputs = {goes_on};
-  NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
-                            OutputOf(&body, like.dtype, like.shape));
+  NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), OutputOf(&body, like));
   const bool scans = builder.Often();
   if (scans) {
-    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
-                              OutputOf(&body, like.dtype, like.shape));
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), OutputOf(&body, like));
   }
   NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, Finish(&body, std::move(outputs)));
   ValueIds inputs = {trips, kNoValue, state};
@@ -480,17 +476,15 @@ absl::Status AddScan(NetworkBuilder& builder) {
   }
   const PoolTensor like = TensorToPassOn(builder);
   Body body{NetworkBuilder(OptionsOfBody(builder), builder.choices()), {}};
-  NODEWISE_RETURN_IF_ERROR(
-      body.builder.AddBodyInput(like.dtype, like.shape).status());
-  const Sides part(scanned->shape.begin() + 1, scanned->shape.end());
-  NODEWISE_RETURN_IF_ERROR(
-      body.builder.AddBodyInput(scanned->dtype, part).status());
+  NODEWISE_RETURN_IF_ERROR(body.builder.AddBodyInput(like).status());
+  const PoolTensor part{kNoValue,
+                        scanned->dtype,
+                        {scanned->shape.begin() + 1, scanned->shape.end()}};
+  NODEWISE_RETURN_IF_ERROR(body.builder.AddBodyInput(part).status());
   NODEWISE_RETURN_IF_ERROR(Fill(builder, &body));
   ValueIds outputs;
-  NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
-                            OutputOf(&body, like.dtype, like.shape));
-  NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(),
-                            OutputOf(&body, scanned->dtype, part));
+  NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), OutputOf(&body, like));
+  NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), OutputOf(&body, part));
   NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, Finish(&body, std::move(outputs)));
   std::vector<NamedAttr> attributes = {{"body", std::move(graph)},
                                        {"num_scan_inputs", int64_t{1}}};
