@@ -32,91 +32,81 @@
 
 namespace nodewise {
 
-// Returns a status of this code, whose message is put together as
+// Return a status of this code, whose message is put together as
 // fmt::format() does.
 absl::Status FormattedStatus(absl::StatusCode code, fmt::string_view text,
                              fmt::format_args args);
+template <typename... Args>
+absl::Status StatusWith(absl::StatusCode code, fmt::string_view text,
+                        Args&... args) {
+  return FormattedStatus(code, text, fmt::make_format_args(args...));
+}
 
 // InvalidArgument("{} has no {}", a, b) and so on: one for each code that we
 // return, which says what the caller can do about it.
 template <typename... Args>
 absl::Status InvalidArgument(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kInvalidArgument, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kInvalidArgument, text, args...);
 }
 template <typename... Args>
 absl::Status NotFound(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kNotFound, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kNotFound, text, args...);
 }
 template <typename... Args>
 absl::Status DataLoss(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kDataLoss, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kDataLoss, text, args...);
 }
 template <typename... Args>
 absl::Status Unimplemented(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kUnimplemented, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kUnimplemented, text, args...);
 }
 template <typename... Args>
 absl::Status FailedPrecondition(fmt::format_string<Args...> text,
                                 Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kFailedPrecondition, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kFailedPrecondition, text, args...);
 }
 template <typename... Args>
 absl::Status OutOfRange(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kOutOfRange, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kOutOfRange, text, args...);
 }
 template <typename... Args>
 absl::Status Unavailable(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kUnavailable, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kUnavailable, text, args...);
 }
 template <typename... Args>
 absl::Status ResourceExhausted(fmt::format_string<Args...> text,
                                Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kResourceExhausted, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kResourceExhausted, text, args...);
 }
 template <typename... Args>
 absl::Status Internal(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kInternal, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kInternal, text, args...);
 }
 template <typename... Args>
 absl::Status Aborted(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kAborted, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kAborted, text, args...);
 }
 template <typename... Args>
 absl::Status Cancelled(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kCancelled, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kCancelled, text, args...);
 }
 template <typename... Args>
 absl::Status PermissionDenied(fmt::format_string<Args...> text,
                               Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kPermissionDenied, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kPermissionDenied, text, args...);
 }
 template <typename... Args>
 absl::Status AlreadyExists(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kAlreadyExists, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kAlreadyExists, text, args...);
 }
 template <typename... Args>
 absl::Status DeadlineExceeded(fmt::format_string<Args...> text,
                               Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kDeadlineExceeded, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kDeadlineExceeded, text, args...);
 }
 template <typename... Args>
 absl::Status Unknown(fmt::format_string<Args...> text, Args&&... args) {
-  return FormattedStatus(absl::StatusCode::kUnknown, text,
-                         fmt::make_format_args(args...));
+  return StatusWith(absl::StatusCode::kUnknown, text, args...);
 }
 
 // Returns the message of a status, which is valid while the status is. Abseil's
