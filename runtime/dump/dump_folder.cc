@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -22,8 +21,6 @@
 
 namespace nodewise {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Tensors may be private, and a dump in a shared /tmp is readable for its owner
 // alone.
@@ -50,26 +47,8 @@ uint32_t RunNumber(std::string_view name) {
   return number;
 }
 
-// Returns the names in a folder, in order. Sorted, since the order in which a
-// file system lists names is not the one of the next machine.
-absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    names.push_back(it->path().filename().string());
-  }
-  if (error) {
-    return Unavailable("{}: cannot list the folder: {}", folder,
-                       error.message());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 bool IsFolder(const std::string& path) {
-  struct stat status;
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return KindOfPath(path).value_or(PathKind::kNothing) == PathKind::kFolder;
 }
 
 // Returns true if the folder was made now, false if it existed. Making is also
@@ -109,7 +88,7 @@ absl::Status MakeRun(const std::string& root, const std::string& name,
                             MakeFolder(folder->path, folder));
   if (is_first) return absl::OkStatus();
   uint32_t number = 1;
-  NODEWISE_ASSIGN_OR_RETURN(const auto others, NamesIn(root));
+  NODEWISE_ASSIGN_OR_RETURN(const auto others, ListFolder(root));
   for (const std::string& other : others) {
     number = std::max(number, RunNumber(other));
   }
@@ -161,7 +140,7 @@ absl::StatusOr<bool> HoldsDumpFile(const std::string& folder) {
 
 // Returns the device's folder in a run's folder, or "".
 absl::StatusOr<std::string> DeviceFolderIn(const std::string& run) {
-  NODEWISE_ASSIGN_OR_RETURN(const auto names, NamesIn(run));
+  NODEWISE_ASSIGN_OR_RETURN(const auto names, ListFolder(run));
   for (const std::string& name : names) {
     if (!name.starts_with("_tvmdbg_device_") &&
         !name.starts_with("_tvmdbg_ctx_")) {
@@ -214,7 +193,7 @@ absl::StatusOr<FoundDump> FindDump(const std::string& path) {
   std::map<uint32_t, std::string> runs;  // By number; the first is 1.
   NODEWISE_ASSIGN_OR_RETURN(const std::string first, DeviceFolderIn(path));
   if (!first.empty()) runs.emplace(1, first);
-  NODEWISE_ASSIGN_OR_RETURN(const auto names, NamesIn(path));
+  NODEWISE_ASSIGN_OR_RETURN(const auto names, ListFolder(path));
   for (const std::string& name : names) {
     const uint32_t number = RunNumber(name);
     if (number < 2) continue;

@@ -18,7 +18,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <new>
@@ -425,16 +424,14 @@ RunningChild::RunningChild(pid_t pid, const ChildReport* report)
 
 RunningChild::RunningChild(RunningChild&& other) noexcept
     : pid_(std::exchange(other.pid_, 0)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
+      descriptor_(std::move(other.descriptor_)),
       report_(other.report_) {}
 
 RunningChild::~RunningChild() {
-  if (pid_ != 0) {
-    Kill();
-    int wait_status = 0;
-    (void)Collect(pid_, &wait_status);
-  }
-  if (descriptor_ >= 0) close(descriptor_);
+  if (pid_ == 0) return;
+  Kill();
+  int wait_status = 0;
+  (void)Collect(pid_, &wait_status);
 }
 
 // Looks without collecting. A child that something else has collected counts as
@@ -450,20 +447,15 @@ bool RunningChild::HasEnded() const {
 // slowest thread is.
 int64_t RunningChild::WaitedForProcessorMs() const {
   int64_t longest_ns = 0;
-  std::error_code error;
-  const std::filesystem::directory_iterator threads(
-      fmt::format("/proc/{}/task", pid_), error);
-  if (error) return 0;
-  // The processor time of the thread, how long it waited, how often it ran.
-  for (auto each = begin(threads); each != end(threads);
-       each.increment(error)) {
-    std::ifstream file(each->path() / "schedstat");
-    int64_t ran_ns = 0;
-    int64_t waited_ns = 0;
+  std::error_code ignored;
+  const std::string tasks = fmt::format("/proc/{}/task", pid_);
+  for (const int thread : NumbersInFolder(tasks, &ignored)) {
+    // The processor time of the thread, how long it waited, how often it ran.
+    std::ifstream file(fmt::format("{}/{}/schedstat", tasks, thread));
+    int64_t ran_ns = 0, waited_ns = 0;
     if (file >> ran_ns >> waited_ns) {
       longest_ns = std::max(longest_ns, waited_ns);
     }
-    if (error) break;
   }
   return longest_ns / 1'000'000;
 }
@@ -475,8 +467,8 @@ bool RunningChild::WaitForEnd(int64_t limit_ms) const {
   for (int64_t pause_us = 50;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
-    if (descriptor_ >= 0) {
-      pollfd wanted = {descriptor_, POLLIN, 0};
+    if (descriptor() >= 0) {
+      pollfd wanted = {descriptor(), POLLIN, 0};
       const int64_t wait = std::clamp<int64_t>(left.count(), 0, INT32_MAX);
       if (poll(&wanted, 1, static_cast<int>(wait)) > 0) return true;
     } else {

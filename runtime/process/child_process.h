@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "nodewise/process/piped_child.h"
+#include "nodewise/support/file.h"
 
 namespace nodewise {
 
@@ -46,7 +47,7 @@ class RunningChild {
 
   // Returns a descriptor that can be read from once the child has ended; -1 on
   // systems that have none.
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   // Returns whether it has ended and can be collected.
   bool HasEnded() const;
   // Returns how long the thread of the child that had to wait most for a
@@ -68,7 +69,7 @@ class RunningChild {
   void Kill() const;
 
   pid_t pid_;  // 0: it has been collected.
-  int descriptor_ = -1;
+  OpenDescriptor descriptor_;
   const ChildReport* report_;  // The runner's.
 };
 

@@ -17,6 +17,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/thread_pool.h"
 #include "nodewise/support/words.h"
 
@@ -68,22 +69,9 @@ size_t CountThreads() {
   return stat("/proc/self/task", &status) == 0 ? status.st_nlink : 0;
 }
 
-// Returns the names in a folder of /proc that are numbers, until an error.
-// Entries that are not numbers come out as 0; folders of /proc that are asked
-// for here have none.
-std::vector<int> NumbersIn(const char* folder, std::error_code* error) {
-  std::vector<int> numbers;
-  std::filesystem::directory_iterator each(folder, *error);
-  for (; !*error && each != std::filesystem::directory_iterator();
-       each.increment(*error)) {
-    numbers.push_back(std::atoi(each->path().filename().c_str()));
-  }
-  return numbers;
-}
-
 std::set<pid_t> Threads() {
   std::error_code ignored;
-  const std::vector<int> numbers = NumbersIn("/proc/self/task", &ignored);
+  const auto numbers = NumbersInFolder("/proc/self/task", &ignored);
   return {numbers.begin(), numbers.end()};
 }
 
@@ -215,11 +203,11 @@ ProcessState ProcessState::Take() {
   state.lines_ = ReadLines();
   std::error_code error;
   constexpr char kDescriptors[] = "/proc/self/fd";
-  std::vector<int> numbers = NumbersIn(kDescriptors, &error);
+  std::vector<int> numbers = NumbersInFolder(kDescriptors, &error);
   // A shortage of the system that lasts a moment is not what a function has
   // used up.
   if (error == std::errc::too_many_files_open) {
-    numbers = NumbersIn(kDescriptors, &error);
+    numbers = NumbersInFolder(kDescriptors, &error);
   }
   state.has_all_descriptors_ = !error;
   state.has_no_descriptor_left_ = error == std::errc::too_many_files_open;

@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -8,7 +7,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -16,6 +14,7 @@
 #include "fmt/format.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/support/diagnostic.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -155,16 +154,8 @@ absl::Status OpenError(const EventRow& event, int error) {
 
 // Returns the system's numbers of all threads of this process.
 std::vector<pid_t> Threads() {
-  std::vector<pid_t> threads;
-  std::error_code error;
-  std::filesystem::directory_iterator folder("/proc/self/task", error);
-  for (; !error && folder != std::filesystem::directory_iterator();
-       folder.increment(error)) {
-    const std::string name = folder->path().filename().string();
-    pid_t thread = 0;
-    std::from_chars(name.data(), name.data() + name.size(), thread);
-    if (thread > 0) threads.push_back(thread);
-  }
+  std::error_code ignored;
+  std::vector<pid_t> threads = NumbersInFolder("/proc/self/task", &ignored);
   if (threads.empty()) threads.push_back(0);  // The calling one, without /proc.
   return threads;
 }
@@ -173,9 +164,6 @@ class PerfEvents final : public Collector {
  public:
   explicit PerfEvents(std::vector<const EventRow*> events)
       : events_(std::move(events)) {}
-  ~PerfEvents() override { Stop(); }
-  PerfEvents(const PerfEvents&) = delete;
-  PerfEvents& operator=(const PerfEvents&) = delete;
 
   std::vector<std::string> Names() const override {
     std::vector<std::string> names;
@@ -200,7 +188,7 @@ class PerfEvents final : public Collector {
           Stop();
           return OpenError(*events_[e], -fd);
         }
-        counters_.push_back({fd, e, {}, 0});
+        counters_.push_back({OpenDescriptor(fd), e, {}, 0});
       }
     }
     return absl::OkStatus();
@@ -216,10 +204,7 @@ class PerfEvents final : public Collector {
     }
   }
 
-  void Stop() override {
-    for (const Counter& counter : counters_) close(counter.fd);
-    counters_.clear();
-  }
+  void Stop() override { counters_.clear(); }
 
  private:
   // The fields that read(2) gives, in its order.
@@ -229,7 +214,7 @@ class PerfEvents final : public Collector {
     uint64_t running_ns = 0;
   };
   struct Counter {
-    int fd;
+    OpenDescriptor descriptor;
     size_t event;
     Reading last;
     double total;
@@ -239,7 +224,8 @@ class PerfEvents final : public Collector {
   // which it was counted. Scaling totals instead would let them fall.
   static void Advance(Counter* counter) {
     Reading now;
-    if (read(counter->fd, &now, sizeof(now)) != sizeof(now)) return;
+    const int fd = counter->descriptor.get();
+    if (read(fd, &now, sizeof(now)) != sizeof(now)) return;
     const uint64_t running = now.running_ns - counter->last.running_ns;
     // The event was not counted since; scaling makes up for it next time.
     if (running == 0 && now.value == counter->last.value) return;

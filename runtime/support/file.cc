@@ -11,10 +11,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <map>
-#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +23,8 @@
 
 namespace nodewise {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Records are written field by field; these small writes are gathered.
 constexpr size_t kBufferBytes = 1 << 18;
@@ -112,9 +113,8 @@ std::string PathBeside(const std::filesystem::path& path) {
                      number, kPart, path.extension().string());
 }
 
-namespace fs = std::filesystem;
+}  // namespace
 
-// Sorted, so that a name can be searched for.
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
@@ -129,7 +129,15 @@ absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
   return names;
 }
 
-}  // namespace
+std::vector<int> NumbersInFolder(const std::string& path,
+                                 std::error_code* error) {
+  std::vector<int> numbers;
+  for (fs::directory_iterator at(path, *error), end; !*error && at != end;
+       at.increment(*error)) {
+    numbers.push_back(std::atoi(at->path().filename().c_str()));
+  }
+  return numbers;
+}
 
 // A path through what is not a folder leads nowhere, too.
 absl::StatusOr<PathKind> KindOfPath(const std::string& path) {

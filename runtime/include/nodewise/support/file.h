@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -160,6 +161,14 @@ enum class PathKind { kNothing, kFile, kFolder, kOther };
 // is an error, and not one where nothing is: a file that is missed for a fault
 // of the disk would make another result.
 absl::StatusOr<PathKind> KindOfPath(const std::string& path);
+
+// Returns the names in a folder, in order, since the order in which a file
+// system lists names is not the one of the next machine.
+absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path);
+// Returns the names in a folder of /proc that are numbers, until an error;
+// names that are none come out as 0.
+std::vector<int> NumbersInFolder(const std::string& path,
+                                 std::error_code* error);
 
 // Returns how many bytes a file has.
 absl::StatusOr<uint64_t> SizeOfFile(const std::string& path);
