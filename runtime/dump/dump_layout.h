@@ -7,11 +7,12 @@
 
 #include "nodewise/dump/dump.h"
 #include "nodewise/graph/by_node.h"
+#include "nodewise/ndarray/tensor_stats.h"
 #include "runtime/dump/dump_stream.h"
 
 namespace nodewise {
 
-// _nodewise_nodes.bin as it lies on disk (docs/formats/dump.md). Both structs
+// _nodewise_nodes.bin as it lies on disk (docs/formats/dump.md). These structs
 // are written as they are in memory: little-endian, without padding.
 
 struct RecordFileHeader {
@@ -38,21 +39,12 @@ struct DiskRecord {
 };
 static_assert(sizeof(DiskRecord) == 32);
 
-// Follows each record if the header's record_bytes says so.
-struct DiskStats {
-  uint64_t nans = 0;
-  uint64_t infinities = 0;
-  uint64_t zeros = 0;
-  double min = 0;
-  double max = 0;
-  double mean = 0;
-  double l2 = 0;
-};
-static_assert(sizeof(DiskStats) == 56);
+// Follow each record if the header's record_bytes says so.
+static_assert(sizeof(NumberStats) == 56);
 
 inline constexpr uint32_t kShortRecordBytes = sizeof(DiskRecord);
 inline constexpr uint32_t kLongRecordBytes =
-    sizeof(DiskRecord) + sizeof(DiskStats);
+    sizeof(DiskRecord) + sizeof(NumberStats);
 
 inline constexpr uint16_t kRecordHasStats = 1;
 inline constexpr uint16_t kRecordHasNumbers = 2;

@@ -23,9 +23,7 @@ absl::Status CheckHeader(const ByteReader& reader,
   const RecordFileHeader ours;
   if (std::memcmp(header.magic, ours.magic, sizeof(ours.magic)) != 0) {
     return reader.ErrorAt(
-        0,
-        "is not a node record file, expected it to begin with "
-        "NODEWISE");
+        0, "is not a node record file, expected it to begin with NODEWISE");
   }
   if (header.version != ours.version && header.version != kOldRecordVersion) {
     return reader.ErrorAt(
@@ -71,7 +69,7 @@ absl::Status CheckRecord(const ByteReader& reader, size_t offset,
 
 // Two of the fields mean other things for times than for tensors; see the flags
 // in dump_layout.h.
-NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats,
+NodeRecord FromDisk(const DiskRecord& disk, const NumberStats& stats,
                     HashKind hash_kind) {
   NodeRecord record;
   record.kind = static_cast<Kind>(disk.kind);
@@ -89,16 +87,8 @@ NodeRecord FromDisk(const DiskRecord& disk, const DiskStats& stats,
   record.entry = EntryId{disk.entry};
   record.hash_kind = hash_kind;
   record.has_stats = (disk.flags & kRecordHasStats) != 0;
-  record.stats = {.hash = disk.first,
-                  .elements = disk.second,
-                  .has_numbers = (disk.flags & kRecordHasNumbers) != 0,
-                  .nans = stats.nans,
-                  .infinities = stats.infinities,
-                  .zeros = stats.zeros,
-                  .min = stats.min,
-                  .max = stats.max,
-                  .mean = stats.mean,
-                  .l2 = stats.l2};
+  record.stats = {stats, disk.first, disk.second,
+                  (disk.flags & kRecordHasNumbers) != 0};
   return record;
 }
 
@@ -128,7 +118,7 @@ absl::StatusOr<std::vector<NodeRecord>> ParseNodeRecords(
     NODEWISE_ASSIGN_OR_RETURN(const auto data,
                               reader.Bytes("record", header.record_bytes));
     DiskRecord disk;
-    DiskStats stats;
+    NumberStats stats;
     std::memcpy(&disk, data.data(), sizeof(disk));
     std::memcpy(&stats, data.data() + sizeof(disk), data.size() - sizeof(disk));
     NODEWISE_RETURN_IF_ERROR(CheckRecord(

@@ -229,13 +229,7 @@ class DumpWriterImpl final : public DumpWriter {
     DiskRecord record = RecordOf(Kind::kOutput, node, slot, id, stats.hash);
     record.flags = kRecordHasStats;
     if (stats.has_numbers) record.flags |= kRecordHasNumbers;
-    Append(record, {.nans = stats.nans,
-                    .infinities = stats.infinities,
-                    .zeros = stats.zeros,
-                    .min = stats.min,
-                    .max = stats.max,
-                    .mean = stats.mean,
-                    .l2 = stats.l2});
+    Append(record, stats);
     return stats.hash;
   }
 
@@ -267,7 +261,7 @@ class DumpWriterImpl final : public DumpWriter {
 
   // All records of a file have the same length, so that a reader can skip them;
   // without numbers the statistics are zeros.
-  void Append(const DiskRecord& record, const DiskStats& stats) {
+  void Append(const DiskRecord& record, const NumberStats& stats) {
     records_.Append(&record, sizeof(record));
     if (with_stats_) records_.Append(&stats, sizeof(stats));
   }
@@ -304,8 +298,9 @@ class DumpWriterImpl final : public DumpWriter {
   // Copies the tensors after a header that names no more than there are.
   absl::Status FixHeader() {
     std::vector<std::string> names;
-    for (uint32_t i = 0; i < next_item_; ++i)
+    for (uint32_t i = 0; i < next_item_; ++i) {
       names.push_back(plan_.items[i].key);
+    }
     const std::string path = PathOf(kTensorsFile);
     NODEWISE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
     NODEWISE_RETURN_IF_ERROR(file.Write(ParamsHeader(names)));

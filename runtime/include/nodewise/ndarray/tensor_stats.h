@@ -7,11 +7,8 @@
 
 namespace nodewise {
 
-// What a tensor's elements are like, found in one pass over its bytes.
-struct TensorStats {
-  uint64_t hash = 0;         // HashBytes() (nodewise/ndarray/hash.h).
-  uint64_t elements = 0;     // Lanes counted one by one.
-  bool has_numbers = false;  // HasNumbers(); else the rest is 0.
+// The numbers among a tensor's elements; all 0 if they are not numbers.
+struct NumberStats {
   uint64_t nans = 0;
   uint64_t infinities = 0;
   uint64_t zeros = 0;  // Zeros of either sign.
@@ -23,6 +20,13 @@ struct TensorStats {
   // if there are none.
   double mean = 0;
   double l2 = 0;
+};
+
+// What a tensor's elements are like, found in one pass over its bytes.
+struct TensorStats : NumberStats {
+  uint64_t hash = 0;         // HashBytes() (nodewise/ndarray/hash.h).
+  uint64_t elements = 0;     // Lanes counted one by one.
+  bool has_numbers = false;  // HasNumbers(); else NumberStats is 0.
 };
 
 // Returns true for floats of 4 to 64 bits, integers of 2 to 64 bits and bool;
