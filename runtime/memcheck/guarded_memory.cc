@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <tuple>
+#include <utility>
 
 #include "nodewise/device/device.h"
 #include "nodewise/support/check.h"
@@ -42,12 +42,10 @@ void Forward(int signal_number, siginfo_t* info, void* context) {
   const struct sigaction& previous =
       previous_actions[signal_number == kSignals[0] ? 0 : 1];
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
-    previous.sa_sigaction(signal_number, info, context);
-    return;
+    return previous.sa_sigaction(signal_number, info, context);
   }
   if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
-    previous.sa_handler(signal_number);
-    return;
+    return previous.sa_handler(signal_number);
   }
   // A trapped access recurs on return and then ends the process; a signal sent
   // with kill() does not, so it is sent once more.
@@ -145,16 +143,14 @@ absl::StatusOr<size_t> GuardedMemory::Add(size_t bytes) {
   Block block;
   block.bytes = bytes;
   const size_t most = SIZE_MAX - 4 * page_bytes_ - front_bytes_ - red_zone_;
+  void* map = MAP_FAILED;
   if (bytes < most) {
+    const size_t behind = std::max<size_t>(red_zone_, 1);
     block.map_bytes =
-        RoundUp(front_bytes_ + bytes + std::max<size_t>(red_zone_, 1),
-                page_bytes_) +
-        2 * page_bytes_;
+        RoundUp(front_bytes_ + bytes + behind, page_bytes_) + 2 * page_bytes_;
+    map = mmap(nullptr, block.map_bytes, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   }
-  void* const map =
-      bytes >= most ? MAP_FAILED
-                    : mmap(nullptr, block.map_bytes, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   block.map = static_cast<uint8_t*>(map);
   if (map == MAP_FAILED ||
       mprotect(Open(block), OpenBytes(block), PROT_READ | PROT_WRITE) != 0) {
@@ -176,9 +172,8 @@ absl::StatusOr<size_t> GuardedMemory::Add(size_t bytes) {
 void GuardedMemory::Seal() {
   by_address_.resize(blocks_.size());
   for (uint32_t i = 0; i < by_address_.size(); ++i) by_address_[i] = i;
-  std::sort(
-      by_address_.begin(), by_address_.end(),
-      [&](uint32_t a, uint32_t b) { return blocks_[a].map < blocks_[b].map; });
+  std::ranges::sort(by_address_, {},
+                    [&](uint32_t i) { return blocks_[i].map; });
   void* const pages =
       mmap(nullptr, kMostTouches * page_bytes_, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -231,8 +226,8 @@ void GuardedMemory::Watch(bool on) {
 
 std::vector<GuardedMemory::Touch> GuardedMemory::Touches() const {
   std::vector<Touch> touches(touches_, touches_ + num_touches_);
-  std::sort(touches.begin(), touches.end(), [](const Touch& a, const Touch& b) {
-    return std::tie(a.page, a.access) < std::tie(b.page, b.access);
+  std::ranges::sort(touches, {}, [](const Touch& touch) {
+    return std::pair(touch.page, touch.access);
   });
   return touches;
 }
@@ -339,9 +334,7 @@ bool GuardedMemory::Note(Block* block, uint8_t* address, TrappedAccess access) {
   const auto place = static_cast<size_t>(address - block->map);
   uint8_t* const page = block->map + place / page_bytes_ * page_bytes_;
   block->is_touched = true;
-  if (!is_watching_.load(std::memory_order_acquire)) {
-    return OpenAll(*block);
-  }
+  if (!is_watching_.load(std::memory_order_acquire)) return OpenAll(*block);
   for (size_t i = 0; i < num_touches_; ++i) {
     if (touches_[i].page != page) continue;
     if (touches_[i].access == TrappedAccess::kRead &&

@@ -28,10 +28,6 @@ using Access = GuardedMemory::Access;
 // No reader goes through more, and every node may have some.
 constexpr size_t kMostFindings = 1000;
 
-bool IsHostMemory(const DLTensor& tensor) {
-  return DeviceTypeOf(tensor.device) == kDLCPU;
-}
-
 // Slots that are blocks of guarded memory, with their numbers.
 using BlockOfSlot = std::unordered_map<uint32_t, size_t>;
 
@@ -153,9 +149,9 @@ class MemoryObserver : public NodeObserver {
     if (!status.ok()) return;
     for (uint32_t h = 0; h < graph_.heads.size(); ++h) {
       const EntryId base = index_.BaseOf(graph_.EntryOf(graph_.heads[h]));
-      const std::optional<EntryId> owner = OtherOwner(base);
-      if (!owner.has_value()) continue;
-      const NodeId by = index_.NodeOf(*owner);
+      const EntryId owner = OtherOwner(base);
+      if (owner == kNoEntry) continue;
+      const NodeId by = index_.NodeOf(owner);
       Report(memory_kinds::kOverwritten, by, base,
              fmt::format("overwrote {}, which is the graph's output {}; both "
                          "are in storage {}",
@@ -183,6 +179,10 @@ class MemoryObserver : public NodeObserver {
     uint64_t hash;
   };
 
+  bool IsOnHost(EntryId entry) const {
+    return DeviceTypeOf(run_.TensorOf(entry).device) == kDLCPU;
+  }
+
   // Parameters are inputs here, too: the graph does not tell them apart.
   bool IsInput(EntryId entry) const {
     return !graph_.IsFunction(index_.NodeOf(entry));
@@ -209,12 +209,16 @@ class MemoryObserver : public NodeObserver {
     return data == memory_.block(block).data ? &block : nullptr;
   }
 
-  // Returns the entry that lies where a base entry should, if that is another.
-  std::optional<EntryId> OtherOwner(EntryId base) const {
+  // Returns the entry that lies where a base entry should, if that is another;
+  // else kNoEntry.
+  EntryId OtherOwner(EntryId base) const {
     const size_t* const block = BlockOf(base);
-    if (block == nullptr || owner_[*block] == base) return std::nullopt;
-    if (owner_[*block] == kNoEntry) return std::nullopt;
+    if (block == nullptr || owner_[*block] == base) return kNoEntry;
     return owner_[*block];
+  }
+
+  uint64_t HashOf(EntryId entry) const {
+    return HashBytes(DataOf(run_.TensorOf(entry)), index_.BytesOf(entry));
   }
 
   // A block that is input and output is one that the node works on in place,
@@ -248,11 +252,11 @@ class MemoryObserver : public NodeObserver {
     std::vector<EntryId> seen;
     for (const EntryRef& ref : graph_.node(node).inputs) {
       const EntryId base = index_.BaseOf(graph_.EntryOf(ref));
-      const std::optional<EntryId> owner = OtherOwner(base);
-      if (!owner.has_value()) continue;
+      const EntryId owner = OtherOwner(base);
+      if (owner == kNoEntry) continue;
       if (std::find(seen.begin(), seen.end(), base) != seen.end()) continue;
       seen.push_back(base);
-      const uint32_t by = Index(index_.NodeOf(*owner));
+      const uint32_t by = Index(index_.NodeOf(owner));
       Report(memory_kinds::kOverwritten, node, base,
              fmt::format(
                  "reads {}, which node {} overwrote; both are in storage {}",
@@ -309,18 +313,14 @@ class MemoryObserver : public NodeObserver {
     const auto& inputs = graph_.node(node).inputs;
     for (uint32_t i = 0; i < inputs.size(); ++i) {
       const EntryId base = index_.BaseOf(graph_.EntryOf(inputs[i]));
-      const DLTensor& tensor = run_.TensorOf(base);
-      if (BlockOf(base) != nullptr || !IsHostMemory(tensor)) continue;
-      const size_t bytes = index_.BytesOf(base);
-      foreign_inputs_.push_back({base, i, HashBytes(DataOf(tensor), bytes)});
+      if (BlockOf(base) != nullptr || !IsOnHost(base)) continue;
+      foreign_inputs_.push_back({base, i, HashOf(base)});
     }
   }
 
   void CheckForeignInputs(NodeId node) {
     for (const ForeignInput& input : foreign_inputs_) {
-      const DLTensor& tensor = run_.TensorOf(input.entry);
-      const size_t bytes = index_.BytesOf(input.entry);
-      if (HashBytes(DataOf(tensor), bytes) == input.hash) continue;
+      if (HashOf(input.entry) == input.hash) continue;
       Report(memory_kinds::kInputWritten, node, input.entry,
              fmt::format("wrote to its input {}, which it may only read",
                          input.number),
@@ -394,8 +394,7 @@ class MemoryObserver : public NodeObserver {
       memory_.MapAgain(i);
       Report(memory_kinds::kStrayWrite, node, owner,
              fmt::format("gave back the memory of {}, which is not its own",
-                         EntryName(owner)),
-             {});
+                         EntryName(owner)));
     }
   }
 
@@ -418,7 +417,7 @@ class MemoryObserver : public NodeObserver {
     std::string change = arguments_->FindChange();
     if (change.empty()) return;
     arguments_->Restore();
-    Report(memory_kinds::kTensorChanged, node, kNoEntry, std::move(change), {});
+    Report(memory_kinds::kTensorChanged, node, kNoEntry, std::move(change));
   }
 
   // A change that a node has made is put back, so that the next one meets what
@@ -430,7 +429,7 @@ class MemoryObserver : public NodeObserver {
     process_->Restore();
     process_ = ProcessState::Take();
     Report(memory_kinds::kProcessChanged, node, kNoEntry,
-           "left the process changed: " + ListOf(changes, kNamedChanges), {});
+           "left the process changed: " + ListOf(changes, kNamedChanges));
   }
 
   // Bytes inside of an argument can only be a write to an input, since outputs
@@ -483,9 +482,7 @@ class MemoryObserver : public NodeObserver {
     for (const EntryId entry : EntriesMadeBy(graph_, node)) {
       const size_t* const block = BlockOf(entry);
       if (block != nullptr) owner_[*block] = entry;
-      const DLTensor& tensor = run_.TensorOf(entry);
-      if (!IsHostMemory(tensor)) continue;
-      result_->hashes[entry] = HashBytes(DataOf(tensor), index_.BytesOf(entry));
+      if (IsOnHost(entry)) result_->hashes[entry] = HashOf(entry);
     }
   }
 
@@ -526,7 +523,7 @@ class MemoryObserver : public NodeObserver {
   }
 
   void Report(const FindingKind& kind, NodeId node, EntryId entry,
-              std::string found, std::vector<FindingNumber> numbers) {
+              std::string found, std::vector<FindingNumber> numbers = {}) {
     Report({MakeFinding(kind, PlaceAt(node, entry), std::move(found),
                         std::move(numbers))});
   }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/support/status.h"
@@ -18,19 +19,9 @@ namespace {
 constexpr uint8_t kOtherZoneByte = 0x58;
 constexpr uint8_t kOtherPoisonByte = 0x41;
 
-std::atomic<bool> is_sanitizing{false};
-
 // Signal handlers belong to the whole process, so two runs would take each
 // other's traps.
-struct OnlyOne {
-  bool is_mine = !is_sanitizing.exchange(true);
-  OnlyOne() = default;
-  OnlyOne(const OnlyOne&) = delete;
-  OnlyOne& operator=(const OnlyOne&) = delete;
-  ~OnlyOne() {
-    if (is_mine) is_sanitizing.store(false);
-  }
-};
+std::atomic<bool> is_sanitizing{false};
 
 // Returns the first entry that two runs disagree on, or none. By the number of
 // the entry, which is the order in which a run makes them.
@@ -66,10 +57,7 @@ class Sanitizer {
            ComparePrivate());
     }
     // Until now the later runs' findings are at the end.
-    std::stable_sort(first_.findings.begin(), first_.findings.end(),
-                     [](const SeenFinding& a, const SeenFinding& b) {
-                       return Index(a.node()) < Index(b.node());
-                     });
+    std::ranges::stable_sort(first_.findings, {}, &SeenFinding::node);
     for (const SeenFinding& seen : first_.findings) {
       report.findings.push_back(seen.Finish());
     }
@@ -144,14 +132,11 @@ class Sanitizer {
 
   bool IsExplained(EntryId entry) const {
     const NodeId maker = first_.places[entry].node.node;
-    return std::any_of(
-        first_.findings.begin(), first_.findings.end(),
-        [&](const SeenFinding& seen) {
-          // The environment was put back before it could do
-          // anything.
-          return !(seen.finding.kind == float_kinds::kLeftChanged) &&
-                 Index(seen.node()) <= Index(maker);
-        });
+    return std::ranges::any_of(first_.findings, [&](const SeenFinding& seen) {
+      // The environment was put back before it could do anything.
+      return !(seen.finding.kind == float_kinds::kLeftChanged) &&
+             Index(seen.node()) <= Index(maker);
+    });
   }
 
   void Add(EntryId entry, const FindingKind& kind, const char* what) {
@@ -177,11 +162,11 @@ absl::StatusOr<SanitizeReport> Sanitize(const ExecutorMaker& make,
         "sanitize: red zones of {} bytes, expected at most {}",
         options.red_zone, kMostRedZone);
   }
-  const OnlyOne only;
-  if (!only.is_mine) {
+  if (is_sanitizing.exchange(true)) {
     return FailedPrecondition(
         "sanitize: another run is going on in this process (one at a time)");
   }
+  const absl::Cleanup end = [] { is_sanitizing.store(false); };
   return Sanitizer(make, options).Run();
 }
 

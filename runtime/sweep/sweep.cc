@@ -168,12 +168,12 @@ class SweepObserver : public NodeObserver {
     run_ = run;
     const Graph& graph = run.graph();
     entries_ = ByEntry<Entry>(graph);
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      if (graph.IsFunction(NodeId{n})) continue;
-      const auto outputs = run.OutputsOf(NodeId{n});
+    for (const NodeId node : AllNodes(graph)) {
+      if (graph.IsFunction(node)) continue;
+      const auto outputs = run.OutputsOf(node);
       for (uint32_t o = 0; o < outputs.size(); ++o) {
-        LookForChange({NodeId{n}, Moment::kGiven, o},
-                      graph.EntryOf(NodeId{n}, o), *outputs[o]);
+        LookForChange({node, Moment::kGiven, o}, graph.EntryOf(node, o),
+                      *outputs[o]);
       }
     }
     return absl::OkStatus();
@@ -200,12 +200,10 @@ class SweepObserver : public NodeObserver {
   void AfterPass(const RunView& run, const absl::Status& status) override {
     if (!status.ok()) return;
     const Graph& graph = run.graph();
-    for (uint32_t h = 0; h < graph.heads.size(); ++h) {
-      const EntryId id = graph.EntryOf(graph.heads[h]);
-      const auto outputs = run.OutputsOf(NodeId{graph.heads[h].node});
-      LookForChange(
-          {NodeId{graph.heads[h].node}, Moment::kEnd, graph.heads[h].output},
-          id, *outputs[graph.heads[h].output]);
+    for (const EntryRef& head : graph.heads) {
+      const NodeId node{head.node};
+      LookForChange({node, Moment::kEnd, head.output}, graph.EntryOf(head),
+                    *run.OutputsOf(node)[head.output]);
     }
   }
 
@@ -219,10 +217,9 @@ class SweepObserver : public NodeObserver {
     for (auto& [node, finding] : float_findings_) {
       report->findings.push_back(std::move(finding));
     }
-    std::stable_sort(report->findings.begin(), report->findings.end(),
-                     [](const Finding& a, const Finding& b) {
-                       return Index(a.node()->node) < Index(b.node()->node);
-                     });
+    std::ranges::stable_sort(report->findings, {}, [](const Finding& finding) {
+      return finding.node()->node;
+    });
   }
 
  private:
@@ -241,9 +238,8 @@ class SweepObserver : public NodeObserver {
   bool Look(const Place& place, EntryId id, const DLTensor& tensor) {
     if (!IsHostMemory(tensor)) return true;
     const uint64_t hash = HashBytes(DataOf(tensor), run_->index().BytesOf(id));
-    const bool is_same =
-        is_first_ || hashes_.try_emplace(place, hash).first->second == hash;
     if (is_first_) hashes_[place] = hash;
+    const bool is_same = hashes_.try_emplace(place, hash).first->second == hash;
     entries_[id] = {is_same, place};
     return is_same;
   }
@@ -251,10 +247,9 @@ class SweepObserver : public NodeObserver {
   // Makes a finding if the entry has changed and was the same before.
   void LookForChange(const Place& place, EntryId id, const DLTensor& tensor) {
     const Entry before = entries_[id];
-    if (!Look(place, id, tensor) && before.is_same) {
-      if (Finding* const finding = NewFinding(place, id)) {
-        finding->found = MessageFor(place, before.last);
-      }
+    if (Look(place, id, tensor) || !before.is_same) return;
+    if (Finding* const finding = NewFinding(place, id)) {
+      finding->found = MessageFor(place, before.last);
     }
   }
 
@@ -452,10 +447,7 @@ std::vector<SweepRun> RunsOf(const SweepOptions& options) {
   const auto things = [&](const SweepRun& c) {
     return (c.threads != once[0] ? 1 : 0) + (c.layout != 0 ? 1 : 0);
   };
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const SweepRun& a, const SweepRun& b) {
-                     return things(a) < things(b);
-                   });
+  std::ranges::stable_sort(all, {}, things);
   return all;
 }
 
