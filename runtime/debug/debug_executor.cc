@@ -19,27 +19,8 @@ class RecordingObserver : public NodeObserver {
  public:
   // `is_alone`: no other observer watches the pass, so that nothing runs
   // between two nodes.
-  RecordingObserver(RunView run, std::shared_ptr<const DumpPlan> plan,
-                    RecordOptions options, bool is_alone)
-      : run_(run),
-        plan_(std::move(plan)),
-        options_(std::move(options)),
-        is_alone_(is_alone) {}
-
-  absl::Status Open() {
-    const StoragePlan& storage = run_.plan();
-    // TVM names the folder after the first device, where most of a graph lives.
-    const DLDevice device =
-        storage.slots.empty() ? kCpu : run_.TensorOf(EntryId{0}).device;
-    NODEWISE_ASSIGN_OR_RETURN(
-        writer_, DumpWriter::Create(run_.graph(), *plan_, options_, device));
-    return absl::OkStatus();
-  }
-
-  const std::string& folder() const { return writer_->folder(); }
-  absl::Status Close(absl::Span<const NodeTime> times) {
-    return writer_->Close(times);
-  }
+  RecordingObserver(DumpWriter* writer, bool is_alone)
+      : writer_(writer), is_alone_(is_alone) {}
 
   absl::Status BeforePass(const RunView& run) override {
     const Graph& graph = run.graph();
@@ -68,11 +49,8 @@ class RecordingObserver : public NodeObserver {
   }
 
  private:
-  const RunView run_;
-  const std::shared_ptr<const DumpPlan> plan_;
-  const RecordOptions options_;
+  DumpWriter* const writer_;
   const bool is_alone_;
-  std::unique_ptr<DumpWriter> writer_;
 };
 
 // Inputs and free __nop have no call.
@@ -249,21 +227,25 @@ absl::Status DebugExecutor::RunTimed() {
 
 // An observer may start or stop recording, which is for the next run.
 absl::Status DebugExecutor::RunRecorded() {
-  RecordingObserver recorder(View(), dump_plan_, debug_options_.record,
-                             /*is_alone=*/observers_.empty());
-  absl::Status dump_status = recorder.Open();
-  const std::string folder = dump_status.ok() ? recorder.folder() : "";
+  const std::shared_ptr<const DumpPlan> recorded = dump_plan_;
+  // TVM names the folder after the first device, where most of a graph lives.
+  const DLDevice device =
+      plan().slots.empty() ? kCpu : tensor(EntryId{0}).device;
+  const auto writer =
+      DumpWriter::Create(graph(), *recorded, debug_options_.record, device);
+  const std::string folder = writer.ok() ? (*writer)->folder() : "";
   dump_folder_ = folder;
-  dump_status_ = dump_status;
+  dump_status_ = writer.status();
+  RecordingObserver recorder(writer.ok() ? writer->get() : nullptr,
+                             /*is_alone=*/observers_.empty());
   // A node's results are recorded before an observer can touch them.
-  if (dump_status.ok()) observers_.insert(observers_.begin(), &recorder);
+  if (writer.ok()) observers_.insert(observers_.begin(), &recorder);
   absl::Cleanup remove = [&] { RemoveObserver(&recorder); };
   absl::Status status = Restart();
   if (status.ok()) status = Continue();
   std::move(remove).Invoke();
-  if (dump_status.ok()) dump_status = recorder.Close(times_.nodes);
   dump_folder_ = folder;
-  dump_status_ = std::move(dump_status);
+  dump_status_ = writer.ok() ? (*writer)->Close(times_.nodes) : writer.status();
   return status;
 }
 

@@ -72,9 +72,7 @@ void Patches::Set(EntryId base, NDArray contents) {
 // There are few patches, so a list that is searched is enough.
 const Patches::Patch* Patches::Find(EntryId entry) const {
   const EntryId base = index_.BaseOf(entry);
-  const auto patch =
-      std::find_if(patches_.begin(), patches_.end(),
-                   [&](const Patch& each) { return each.base == base; });
+  const auto patch = std::ranges::find(patches_, base, &Patch::base);
   return patch == patches_.end() ? nullptr : &*patch;
 }
 

@@ -1,6 +1,7 @@
 #include "nodewise/ndarray/dtype.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 
 #include "absl/strings/str_join.h"
@@ -41,10 +42,8 @@ constexpr CodeName kCodes[] = {
 // spelling.
 constexpr bool HasName(DLDataType dtype) {
   if (dtype.code == kDTypeBool) return true;  // Bool is not a row above.
-  for (const CodeName& row : kCodes) {
-    if (row.code == dtype.code) return true;
-  }
-  return false;
+  return std::ranges::find(kCodes, dtype.code, &CodeName::code) !=
+         std::end(kCodes);
 }
 
 template <typename... E>
@@ -56,19 +55,13 @@ static_assert(AllHaveNames(ElementTypes{}), "an element type has no name");
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Takes decimal digits off the front of `text`; false if there are none or the
-// number is above `limit`. The limit is checked at each digit, which keeps the
-// value from overflowing on a text of any length.
+// number is above `limit`.
 bool TakeNumber(std::string_view* text, uint32_t limit, uint32_t* number) {
-  size_t used = 0;
-  uint64_t value = 0;
-  while (used < text->size() && IsDigit((*text)[used])) {
-    value = value * 10 + static_cast<uint64_t>((*text)[used] - '0');
-    if (value > limit) return false;
-    ++used;
-  }
-  if (used == 0) return false;
-  text->remove_prefix(used);
-  *number = static_cast<uint32_t>(value);
+  const char* const begin = text->data();
+  const auto [end, error] =
+      std::from_chars(begin, begin + text->size(), *number);
+  if (error != std::errc() || *number > limit) return false;
+  text->remove_prefix(static_cast<size_t>(end - begin));
   return true;
 }
 

@@ -115,8 +115,7 @@ void ForEachElement(const DLTensor& from, const DLTensor& to, Visit visit) {
   const std::vector<WalkedSide> sides = WalkedSides(from, to);
   const WalkedSide row = sides.empty() ? WalkedSide{1} : sides.back();
   std::vector<int64_t> index(sides.size(), 0);
-  int64_t at = 0;
-  int64_t into = 0;
+  int64_t at = 0, into = 0;
   while (true) {
     for (int64_t i = 0; i < row.size; ++i) {
       visit(at + i * row.step_from, into + i * row.step_to);
@@ -567,11 +566,9 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
     return rank < 0 ? reader->ErrorAt(rank_at, message)
                     : reader->RanOut(rank_at, message);
   }
-  record.shape.reserve(static_cast<size_t>(rank));
-  for (int32_t d = 0; d < rank; ++d) {
-    NODEWISE_ASSIGN_OR_RETURN(const int64_t dim,
-                              reader->Read<int64_t>("tensor shape"));
-    record.shape.push_back(dim);
+  record.shape.resize(static_cast<size_t>(rank));
+  for (int64_t& dim : record.shape) {
+    NODEWISE_ASSIGN_OR_RETURN(dim, reader->Read<int64_t>("tensor shape"));
   }
   const size_t size_at = reader->offset();
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t bytes,

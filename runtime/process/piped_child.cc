@@ -48,15 +48,12 @@ class Reader : public PipeReader {
     while (state_ == State::kOpen) {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
-      switch (Poll(std::max<int64_t>(left.count(), 0))) {
-        case Polled::kBytes:
-          return true;
-        case Polled::kEnd:
-          state_ = State::kEnded;
-          break;
-        case Polled::kNothing:
-          if (left.count() <= 0) GiveMoreTime(&end, &waited_before);
-          break;
+      const Polled polled = Poll(std::max<int64_t>(left.count(), 0));
+      if (polled == Polled::kBytes) return true;
+      if (polled == Polled::kEnd) {
+        state_ = State::kEnded;
+      } else if (left.count() <= 0) {
+        GiveMoreTime(&end, &waited_before);
       }
     }
     return false;

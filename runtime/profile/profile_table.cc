@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <numeric>
 
 #include "absl/strings/str_join.h"
@@ -16,27 +17,6 @@
 
 namespace nodewise {
 namespace {
-
-// Returns the bytes of the character that starts the text; 0 if it is not
-// UTF-8.
-size_t CharacterBytes(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<uint8_t>(text[i]) : 0;
-  };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t bytes = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, UTF-16 surrogates, and numbers beyond the last character.
-  if (first == 0xE0 && byte(1) < 0xA0) return 0;
-  if (first == 0xED && byte(1) > 0x9F) return 0;
-  if (first == 0xF0 && byte(1) < 0x90) return 0;
-  if (first == 0xF4 && byte(1) > 0x8F) return 0;
-  return bytes;
-}
 
 // Copies the characters that are UTF-8 and whose first byte is kept; what
 // stands for each other byte is `stand_in` of it.
@@ -498,9 +478,7 @@ std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
       clock ? ClockRows(graph, summary, profile)
             : MeasurementRows(graph, summary, profile, &total);
   if (options.sort_by_time) {
-    std::stable_sort(
-        rows.begin(), rows.end(),
-        [](const TableRow& a, const TableRow& b) { return a.time > b.time; });
+    std::ranges::stable_sort(rows, std::greater(), &TableRow::time);
   }
   const size_t line_width = clock ? options.line_width : 0;
   if (line_width > 0) DropRepeatedOps(&header, &rows);
@@ -531,14 +509,11 @@ std::string ProfileFooter(const ProfileSummary& summary,
   const auto percent = [](double part, double whole) {
     return whole > 0 ? part / whole * 100 : 0;
   };
-  std::string text =
-      fmt::format("nodes      {:>12.2f} us  sum of the means of {} nodes",
-                  summary.sum_us, summary.nodes.size());
-  text += fmt::format("\ndebug run  {:>12.2f} us  mean of {}", summary.run_us,
-                      profile.runs.size());
-  text += fmt::format(
-      "\nrest       {:>12.2f} us  {:.2f} % of the debug run, "
-      "in no node",
+  std::string text = fmt::format(
+      "nodes      {:>12.2f} us  sum of the means of {} nodes\n"
+      "debug run  {:>12.2f} us  mean of {}\n"
+      "rest       {:>12.2f} us  {:.2f} % of the debug run, in no node",
+      summary.sum_us, summary.nodes.size(), summary.run_us, profile.runs.size(),
       summary.rest_us, percent(summary.rest_us, summary.run_us));
   if (profile.plain_ns.empty()) {
     text += "\nplain run             -     not measured";
@@ -549,8 +524,7 @@ std::string ProfileFooter(const ProfileSummary& summary,
         summary.plain_us);
     const double cost = summary.run_us - summary.plain_us;
     text += fmt::format(
-        "\ncost       {:>12.2f} us  {:.2f} % of the plain run, "
-        "by the means",
+        "\ncost       {:>12.2f} us  {:.2f} % of the plain run, by the means",
         cost, percent(cost, summary.plain_us));
     // Then something else ran now and then, and no mean says much.
     constexpr double kNoisy = 1.2;

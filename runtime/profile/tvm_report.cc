@@ -298,29 +298,16 @@ class ReportEvents {
 
   bool start_object(size_t) {
     if (stack_.empty()) return Open(Level::kReport);
-    switch (stack_.back().level) {
-      case Level::kReport:
-        if (stack_.back().key == "calls") return Unexpected("an object");
-        if (stack_.back().key == "device_metrics") return Open(Level::kDevices);
-        [[fallthrough]];
-      case Level::kCalls:
-      case Level::kDevices:
-        row_ = RowToCome();
-        size_.AddRow();
-        return Open(Level::kRow);
-      case Level::kRow:
-        return Open(Level::kCell);
-      case Level::kCell:
-        break;
-    }
-    return Unexpected("an object");
+    if (InCell() || IsAtPart("calls")) return Unexpected("an object");
+    if (stack_.back().level == Level::kRow) return Open(Level::kCell);
+    if (IsAtPart("device_metrics")) return Open(Level::kDevices);
+    row_ = RowToCome();
+    size_.AddRow();
+    return Open(Level::kRow);
   }
 
   bool start_array(size_t) {
-    const bool fits = !stack_.empty() &&
-                      stack_.back().level == Level::kReport &&
-                      stack_.back().key == "calls";
-    return fits ? Open(Level::kCalls) : Unexpected("an array");
+    return IsAtPart("calls") ? Open(Level::kCalls) : Unexpected("an array");
   }
 
   bool key(std::string& name) {
@@ -376,6 +363,11 @@ class ReportEvents {
   bool InCell() const {
     return !stack_.empty() && stack_.back().level == Level::kCell;
   }
+  // Whether the value of this part of the report comes next.
+  bool IsAtPart(std::string_view part) const {
+    return !stack_.empty() && stack_.back().level == Level::kReport &&
+           stack_.back().key == part;
+  }
   std::string Path() const {
     std::string path;
     for (const Frame& frame : stack_) {
@@ -391,21 +383,14 @@ class ReportEvents {
 
   // Returns what may come at the parser's place.
   std::string Expected() const {
-    if (stack_.empty()) return "an object";
-    const Frame& top = stack_.back();
-    switch (top.level) {
-      case Level::kReport:
-        return top.key == "calls" ? "an array" : "an object";
-      case Level::kCalls:
-      case Level::kDevices:
-        return "an object";
-      case Level::kRow:
-        return "an object such as {\"count\":1}";
-      case Level::kCell:
-        break;
+    if (IsAtPart("calls")) return "an array";
+    if (!InCell()) {
+      const bool in_row = !stack_.empty() && stack_.back().level == Level::kRow;
+      return in_row ? "an object such as {\"count\":1}" : "an object";
     }
-    if (top.key == "string") return "a string";
-    return top.key == "count" ? "a 64-bit integer" : "a number";
+    const std::string& kind = stack_.back().key;
+    if (kind == "string") return "a string";
+    return kind == "count" ? "a 64-bit integer" : "a number";
   }
 
   bool Fail(std::string found, std::string expected = "") {
@@ -432,14 +417,10 @@ class ReportEvents {
   }
 
   Row* RowToCome() {
-    switch (stack_.back().level) {
-      case Level::kCalls:
-        return &report_.calls.emplace_back();
-      case Level::kDevices:
-        return &report_.device_metrics[stack_.back().key];
-      default:
-        return &report_.configuration;
-    }
+    const Frame& top = stack_.back();
+    if (top.level == Level::kCalls) return &report_.calls.emplace_back();
+    if (top.level == Level::kDevices) return &report_.device_metrics[top.key];
+    return &report_.configuration;
   }
 
   bool Integer(int64_t value) {

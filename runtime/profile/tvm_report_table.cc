@@ -2,6 +2,7 @@
 #include <array>
 #include <climits>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "fmt/format.h"
@@ -47,12 +48,16 @@ void AddCell(const Cell& cell, Cell* sum) {
   }
 }
 
-// A missing cell and one of another kind both count as no text, so grouping
-// cannot fail.
-std::string TextOf(const Row& row, std::string_view key) {
+// Returns null for a missing cell and for one of another kind.
+template <typename Kind>
+const Kind* FindIn(const Row& row, std::string_view key) {
   const auto place = row.find(key);
-  if (place == row.end()) return "";
-  const auto* text = std::get_if<std::string>(&place->second);
+  return place == row.end() ? nullptr : std::get_if<Kind>(&place->second);
+}
+
+// What is not there counts as no text, so grouping cannot fail.
+std::string TextOf(const Row& row, std::string_view key) {
+  const auto* text = FindIn<std::string>(row, key);
   return text == nullptr ? "" : *text;
 }
 
@@ -105,10 +110,7 @@ std::vector<Row> Aggregate(const std::vector<Row>& calls) {
 // Rows without a time come last; a comparison must not meet a NaN. A duration
 // may be NaN or missing in a report that a host has made.
 double SortKey(const Row& row) {
-  const auto place = row.find(kReportDuration);
-  const auto* duration = place == row.end()
-                             ? nullptr
-                             : std::get_if<TvmReport::Duration>(&place->second);
+  const auto* duration = FindIn<TvmReport::Duration>(row, kReportDuration);
   if (duration == nullptr || std::isnan(duration->microseconds)) {
     return -std::numeric_limits<double>::infinity();
   }
@@ -138,9 +140,7 @@ std::vector<Row> RowsOf(const TvmReport& report, bool sort, bool aggregate,
   std::vector<Row> rows = aggregate ? Aggregate(report.calls) : report.calls;
   if (sort) {
     // Stable, unlike TVM's: a report always gives the same text.
-    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-      return SortKey(a) > SortKey(b);
-    });
+    std::ranges::stable_sort(rows, std::greater(), &SortKey);
   }
   if (col_sums) {
     Row sums = SumOf(rows);

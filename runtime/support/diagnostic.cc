@@ -52,9 +52,9 @@ bool IsPlace(std::string_view part) {
   // A sentence may begin with such a word too, but not one so short.
   if (std::count(part.begin(), part.end(), ' ') > 2) return false;
   if (part.starts_with('/')) return true;
-  return std::any_of(
-      kPlaceWords.begin(), kPlaceWords.end(),
-      [&](std::string_view word) { return part.starts_with(word); });
+  return std::ranges::any_of(kPlaceWords, [&](std::string_view word) {
+    return part.starts_with(word);
+  });
 }
 
 // Cuts the place off the beginning of the text and returns it, without its last

@@ -98,9 +98,7 @@ auto WithHandled(Use use) {
   append(handled.text);
   *at++ = '\n';
   // There is nothing to do about a stderr that takes no text.
-  if (write(STDERR_FILENO, line, static_cast<size_t>(at - line)) < 0) {
-    _exit(status_at_end);
-  }
+  (void)!write(STDERR_FILENO, line, static_cast<size_t>(at - line));
   _exit(status_at_end);
 }
 

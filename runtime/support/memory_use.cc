@@ -19,8 +19,7 @@ uint64_t BytesIn(const char* path, std::initializer_list<const char*> fields) {
   uint64_t kib = 0;
   for (std::string word; status >> word;) {
     const bool is_wanted =
-        std::any_of(fields.begin(), fields.end(),
-                    [&word](const char* field) { return word == field; });
+        std::find(fields.begin(), fields.end(), word) != fields.end();
     uint64_t number = 0;
     if (is_wanted && status >> number) kib += number;
     status.clear();

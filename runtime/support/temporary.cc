@@ -104,6 +104,10 @@ std::string RandomLetters() {
   return letters;
 }
 
+absl::Status WithHint(const absl::Status& status, const char* hint) {
+  return WithMessage(status, fmt::format("{} ({})", MessageOf(status), hint));
+}
+
 // The process ends by the signal itself, so that its parent sees why.
 void OnEndingSignal(int signal_number) {
   RemoveLeftBehind();
@@ -215,10 +219,8 @@ absl::StatusOr<std::string> TemporaryRoot() {
       chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
   struct stat status;
   if (stat(root.c_str(), &status) != 0) {
-    const absl::Status error =
-        SystemError(root, "no folder for temporary files");
-    return absl::Status(error.code(),
-                        fmt::format("{} (set TMPDIR)", MessageOf(error)));
+    return WithHint(SystemError(root, "no folder for temporary files"),
+                    "set TMPDIR");
   }
   if (!S_ISDIR(status.st_mode)) {
     return InvalidArgument(
@@ -244,11 +246,8 @@ absl::StatusOr<TemporaryFolder> TemporaryFolder::Create(
     folder.Keep();
     if (error == EEXIST) continue;
     errno = error;
-    const absl::Status status = SystemError(root, "cannot make a folder in it");
-    return absl::Status(
-        status.code(),
-        fmt::format("{} (set TMPDIR to a folder for temporary files)",
-                    MessageOf(status)));
+    return WithHint(SystemError(root, "cannot make a folder in it"),
+                    "set TMPDIR to a folder for temporary files");
   }
 }
 

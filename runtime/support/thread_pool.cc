@@ -315,14 +315,12 @@ class ThreadPool {
       group.launchers_floats_ = ReadFloatEnvironment();
     }
     int task_id = 0;
-    for (Worker* worker = lease.first; worker != nullptr;
-         worker = worker->next) {
-      worker->Start(group, ++task_id);
+    for (Worker* each = lease.first; each != nullptr; each = each->next) {
+      each->Start(group, ++task_id);
     }
     group.RunTask(0);
-    for (Worker* worker = lease.first; worker != nullptr;
-         worker = worker->next) {
-      worker->Join();
+    for (Worker* each = lease.first; each != nullptr; each = each->next) {
+      each->Join();
     }
     GiveBack(lease);
     absl::Status status = group.JoinedErrors();
@@ -391,9 +389,8 @@ class ThreadPool {
   // Whether any of them has still to take over the candidate's floats.
   static bool NeedFloats(const Lease& lease) {
     const uint32_t now = CandidateFloatsGeneration();
-    for (Worker* worker = lease.first; worker != nullptr;
-         worker = worker->next) {
-      if (worker->floats_generation != now) return true;
+    for (Worker* each = lease.first; each != nullptr; each = each->next) {
+      if (each->floats_generation != now) return true;
     }
     return false;
   }

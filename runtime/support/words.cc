@@ -13,17 +13,6 @@
 namespace nodewise {
 namespace {
 
-// A character in UTF-8, or a byte that is none. The text is gone through once,
-// character by character; a byte that begins none stands for itself.
-struct Character {
-  static constexpr char32_t kNone = ~char32_t{0};
-
-  char32_t code = kNone;
-  std::string_view bytes;
-
-  bool is_safe() const;
-};
-
 struct CodeRange {
   char32_t first, last;
 };
@@ -34,13 +23,21 @@ constexpr CodeRange kUnsafe[] = {
     {0x200E, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
     {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};
 
-bool Character::is_safe() const {
-  return code != kNone && std::none_of(std::begin(kUnsafe), std::end(kUnsafe),
-                                       [this](const CodeRange& range) {
-                                         return range.first <= code &&
-                                                code <= range.last;
-                                       });
-}
+// A character in UTF-8, or a byte that is none. The text is gone through once,
+// character by character; a byte that begins none stands for itself.
+struct Character {
+  static constexpr char32_t kNone = ~char32_t{0};
+
+  char32_t code = kNone;
+  std::string_view bytes;
+
+  bool is_safe() const {
+    return code != kNone &&
+           std::ranges::none_of(kUnsafe, [this](const CodeRange& range) {
+             return range.first <= code && code <= range.last;
+           });
+  }
+};
 
 // Bytes 0x80 to 0xBF continue a character of UTF-8.
 bool IsInside(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
@@ -329,6 +326,11 @@ std::string TextTable::ToString(size_t indent, size_t limit,
                         how.empty() ? "" : fmt::format(" ({})", how));
   }
   return text;
+}
+
+size_t CharacterBytes(std::string_view text) {
+  const Character first = NextCharacter(text);
+  return first.code == Character::kNone ? 0 : first.bytes.size();
 }
 
 size_t WidthOf(std::string_view text) {

@@ -88,6 +88,10 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// Returns the bytes of the character that begins a text, which must not be
+// empty; 0 if it is not UTF-8.
+size_t CharacterBytes(std::string_view text);
+
 // Returns the number of characters of a text in UTF-8.
 size_t WidthOf(std::string_view text);
 
