@@ -40,11 +40,9 @@ uint32_t RunNumber(std::string_view name) {
   uint32_t number = 0;
   if (!name.starts_with(kRunPrefix)) return 0;
   name.remove_prefix(kRunPrefix.size());
-  if (!absl::SimpleAtoi(absl::string_view(name.data(), name.size()), &number) ||
-      std::to_string(number) != name) {
-    return 0;
-  }
-  return number;
+  const absl::string_view digits(name.data(), name.size());
+  const bool is_number = absl::SimpleAtoi(digits, &number);
+  return is_number && std::to_string(number) == name ? number : 0;
 }
 
 bool IsFolder(const std::string& path) {

@@ -21,42 +21,6 @@ namespace {
 // the graph for as long as the plan lives.
 constexpr size_t kMaxKeptJsonBytes = size_t{4} << 20;
 
-// Which nodes the options choose. The options must outlive it.
-class Selection {
- public:
-  static absl::StatusOr<Selection> Parse(const RecordOptions& options) {
-    Selection selection(options);
-    if (options.select.empty()) return selection;
-    // Names come from untrusted files, and may be any bytes. RE2 takes time in
-    // proportion to their length, with every expression.
-    RE2::Options latin(RE2::Latin1);
-    latin.set_log_errors(false);
-    selection.expression_ = std::make_unique<const RE2>(options.select, latin);
-    if (selection.expression_->ok()) return selection;
-    return InvalidArgument(
-        "the expression {} is not a regular expression of RE2: {}",
-        options.select, selection.expression_->error());
-  }
-
-  bool Holds(NodeId id, const GraphNode& node, const std::string& key) const {
-    if (Index(id) < options_.first_node || Index(id) > options_.last_node) {
-      return false;
-    }
-    return expression_ == nullptr || IsFoundIn(node.name) ||
-           IsFoundIn(node.function) || IsFoundIn(key);
-  }
-
- private:
-  explicit Selection(const RecordOptions& options) : options_(options) {}
-
-  bool IsFoundIn(const std::string& name) const {
-    return RE2::PartialMatch(name, *expression_);
-  }
-
-  const RecordOptions& options_;
-  std::unique_ptr<const RE2> expression_;
-};
-
 // Describes how nodes are chosen, for a message. Names only what differs from
 // the defaults, which is what the user has typed.
 std::string ChoiceText(const RecordOptions& options) {
@@ -77,15 +41,29 @@ std::string ChoiceText(const RecordOptions& options) {
 // graph without nodes has none to choose.
 absl::StatusOr<ByNode<bool>> ChooseNodes(const GraphIndex& index,
                                          const RecordOptions& options) {
-  NODEWISE_ASSIGN_OR_RETURN(const Selection selection,
-                            Selection::Parse(options));
+  // Names come from untrusted files, and may be any bytes. RE2 takes time in
+  // proportion to their length, with every expression.
+  RE2::Options latin(RE2::Latin1);
+  latin.set_log_errors(false);
+  const RE2 expression(options.select, latin);
+  if (!expression.ok()) {
+    return InvalidArgument(
+        "the expression {} is not a regular expression of RE2: {}",
+        options.select, expression.error());
+  }
+  const auto is_found = [&](const std::string& name) {
+    return RE2::PartialMatch(name, expression);
+  };
   const Graph& graph = index.graph();
   ByNode<bool> chosen(graph);
   bool any = graph.nodes.empty();
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
-    const NodeId node{i};
-    chosen[node] = selection.Holds(node, graph.node(node), index.KeyOf(node));
-    any = any || chosen[node];
+    if (i < options.first_node || i > options.last_node) continue;
+    const GraphNode& node = graph.nodes[i];
+    chosen[NodeId{i}] = options.select.empty() || is_found(node.name) ||
+                        is_found(node.function) ||
+                        is_found(index.KeyOf(NodeId{i}));
+    any = any || chosen[NodeId{i}];
   }
   if (any) return chosen;
   return InvalidArgument(
@@ -119,9 +97,7 @@ std::vector<DumpPlan::Item> ItemsOf(const GraphIndex& index,
 // Moves what does not fit to left_out. A large tensor is left out and smaller
 // ones behind it may still fit. Written so that no sum can overflow.
 void ApplyLimit(uint64_t max_bytes, DumpPlan* plan) {
-  std::vector<DumpPlan::Item> all;
-  all.swap(plan->items);
-  for (DumpPlan::Item& item : all) {
+  for (DumpPlan::Item& item : std::exchange(plan->items, {})) {
     const bool fits =
         max_bytes == 0 || (plan->tensor_bytes <= max_bytes &&
                            item.bytes <= max_bytes - plan->tensor_bytes);

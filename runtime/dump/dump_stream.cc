@@ -120,22 +120,20 @@ ChunkWriter::~ChunkWriter() {
 
 bool ChunkWriter::is_forked() const { return getpid() != owner_; }
 
-// Returns a chunk for a forked child's producer to fill, over and over.
-ChunkWriter::Chunk* ChunkWriter::Forgotten() {
-  failed_ = true;
-  if (forgotten_.data == nullptr) forgotten_.data.reset(new char[kChunkBytes]);
-  return &forgotten_;
-}
-
 // The most chunks bound the memory of a run; a producer that is faster than the
-// disk waits here.
+// disk waits here. That of a forked child fills one chunk over and over.
 ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
-  if (is_forked()) return Forgotten();
+  if (is_forked()) {
+    failed_ = true;
+    if (forgotten_.data == nullptr) {
+      forgotten_.data.reset(new char[kChunkBytes]);
+    }
+    return &forgotten_;
+  }
   std::unique_lock lock(shared_->mutex);
   Chunk* chunk = nullptr;
   if (shared_->free.empty() && chunks_.size() < kMaxChunks) {
-    chunks_.push_back(std::make_unique<Chunk>());
-    chunk = chunks_.back().get();
+    chunk = chunks_.emplace_back(std::make_unique<Chunk>()).get();
   } else {
     shared_->changed.wait(lock, [this] { return !shared_->free.empty(); });
     chunk = shared_->free.back();
@@ -154,8 +152,7 @@ ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
 // own.
 void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
   if (is_forked()) return;
-  chunks_.push_back(std::make_unique<Chunk>());
-  Chunk* chunk = chunks_.back().get();
+  Chunk* const chunk = chunks_.emplace_back(std::make_unique<Chunk>()).get();
   chunk->borrowed = bytes.data();
   chunk->size = bytes.size();
   chunk->file = file;

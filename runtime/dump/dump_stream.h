@@ -95,7 +95,6 @@ class ChunkWriter {
     absl::Status status;       // mutex
   };
 
-  Chunk* Forgotten();
   void WriteChunks();
   void WriteChunk(Chunk* chunk);
   absl::Status WriteRest(Chunk* chunk);

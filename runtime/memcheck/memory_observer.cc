@@ -352,13 +352,10 @@ class MemoryObserver : public NodeObserver {
     std::map<std::pair<size_t, TrappedAccess>, BlockDamage> damages;
     const auto size_of = [&](size_t block) {
       const auto role = roles_.find(block);
-      size_t bytes = memory_.block(block).bytes;
-      if (role != roles_.end()) {
-        bytes = index_.BytesOf(role->second.entry);
-      } else if (owner_[block] != kNoEntry) {
-        bytes = index_.BytesOf(owner_[block]);
-      }
-      return static_cast<int64_t>(bytes);
+      const EntryId entry =
+          role == roles_.end() ? owner_[block] : role->second.entry;
+      return static_cast<int64_t>(entry == kNoEntry ? memory_.block(block).bytes
+                                                    : index_.BytesOf(entry));
     };
     for (const GuardedMemory::Touch& touch : memory_.Touches()) {
       const int64_t size = size_of(touch.block);

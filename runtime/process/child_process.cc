@@ -393,17 +393,15 @@ absl::Status CheckTimeLimit(int64_t limit_ms) {
 
 // No swap is reserved: outputs may be large, and pages that are never touched
 // cost nothing.
-absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
-  void* const data =
-      mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE,
-           MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+absl::StatusOr<SharedMemory> ShareMemory(size_t bytes) {
+  bytes = std::max<size_t>(bytes, 1);
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return SystemError("no shared memory");
-  return SharedMemory(static_cast<uint8_t*>(data), std::max<size_t>(bytes, 1));
+  return SharedMemory(static_cast<uint8_t*>(data), UnmapShared{bytes});
 }
 
-void SharedMemory::Unmap::operator()(uint8_t* data) const {
-  munmap(data, bytes);
-}
+void UnmapShared::operator()(uint8_t* data) const { munmap(data, bytes); }
 
 void NoteLeftThreads(const ThreadCensus& census) {
   if (report_of_child == nullptr || report_of_child->left_by >= 0) return;
@@ -413,7 +411,7 @@ void NoteLeftThreads(const ThreadCensus& census) {
 
 absl::StatusOr<ChildRunner> ChildRunner::Create() {
   NODEWISE_ASSIGN_OR_RETURN(SharedMemory shared,
-                            SharedMemory::Create(sizeof(ChildReport)));
+                            ShareMemory(sizeof(ChildReport)));
   return ChildRunner(std::move(shared), KeepChildStatuses());
 }
 
@@ -507,7 +505,7 @@ absl::StatusOr<ChildEnd> RunningChild::Wait(int64_t limit_ms) {
 // child at a time.
 absl::StatusOr<RunningChild> ChildRunner::Start(
     absl::FunctionRef<absl::Status()> work) {
-  auto* const report = new (shared_.data()) ChildReport;
+  auto* const report = new (shared_.get()) ChildReport;
   // The child has a copy of what is buffered, and may flush it.
   fflush(stdout);
   const pid_t parent = getpid();

@@ -17,23 +17,14 @@ namespace nodewise {
 // Fails with kInvalidArgument for a limit outside of 1 to kMostTimeLimitMs.
 absl::Status CheckTimeLimit(int64_t limit_ms);
 
-// Zeroed memory that a process shares with the children it forks later.
-class SharedMemory {
- public:
-  static absl::StatusOr<SharedMemory> Create(size_t bytes);
-
-  uint8_t* data() const { return data_.get(); }
-
- private:
-  struct Unmap {
-    size_t bytes;
-    void operator()(uint8_t* data) const;
-  };
-
-  SharedMemory(uint8_t* data, size_t bytes) : data_(data, Unmap{bytes}) {}
-
-  std::unique_ptr<uint8_t, Unmap> data_;
+// Memory that a process shares with the children it forks later.
+struct UnmapShared {
+  size_t bytes;
+  void operator()(uint8_t* data) const;
 };
+using SharedMemory = std::unique_ptr<uint8_t, UnmapShared>;
+// Returns zeroed memory.
+absl::StatusOr<SharedMemory> ShareMemory(size_t bytes);
 
 // What a child says of its own end, in shared memory.
 struct ChildReport;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -49,10 +50,7 @@ Finding FindingOf(const ChildEnd& end, NodePlace place, int64_t limit_ms) {
 }
 
 // The floating-point environment that a node has left, as its child tells it.
-struct LeftFloats {
-  bool has = false;
-  FloatChange change;
-};
+using LeftFloats = std::optional<FloatChange>;
 
 // Returns an error if the node has changed what later ones rely on. Checked in
 // the child, where the node has run: the parent would see none of it.
@@ -80,7 +78,7 @@ class Isolation {
         runner_(std::move(runner)),
         outputs_(std::move(outputs)),
         floats_(std::move(floats)),
-        left_floats_(new (floats_.data()) LeftFloats),
+        left_floats_(new (floats_.get()) LeftFloats),
         has_failed_(executor->graph()),
         has_run_(executor->graph()) {}
 
@@ -116,17 +114,14 @@ class Isolation {
   // says what happened. A real error is one of the system, such as no memory
   // for a child.
   absl::Status Invoke(NodeId node, absl::FunctionRef<absl::Status()> call) {
-    left_floats_->has = false;
+    left_floats_->reset();
     const auto work = [&] {
       const ArgumentRecord arguments(executor_->InputsOf(node),
                                      executor_->OutputsOf(node));
       const ProcessState process = ProcessState::Take();
       FloatWatch watch(/*puts_back=*/true);
       absl::Status status = call();
-      if (const auto change = watch.Finish(); change.has_value()) {
-        left_floats_->change = *change;
-        left_floats_->has = true;
-      }
+      *left_floats_ = watch.Finish();
       if (status.ok()) status = CheckLeft(arguments, process);
       if (status.ok()) CopyOutputs(node, /*is_child=*/true);
       return status;
@@ -136,8 +131,8 @@ class Isolation {
     ++report_.nodes;
     has_run_[node] = true;
     NodePlace place = PlaceOf(executor_->index(), node);
-    if (left_floats_->has) {
-      report_.findings.push_back(FloatFinding(place, left_floats_->change));
+    if (left_floats_->has_value()) {
+      report_.findings.push_back(FloatFinding(place, **left_floats_));
     }
     if (end.kind == ChildEnd::Kind::kReturned && end.status.ok()) {
       CopyOutputs(node, /*is_child=*/false);
@@ -154,7 +149,7 @@ class Isolation {
   void CopyOutputs(NodeId node, bool is_child) {
     // Both sides walk the outputs in the same order, so no offsets need to be
     // passed.
-    uint8_t* shared = outputs_.data();
+    uint8_t* shared = outputs_.get();
     for (const EntryId entry : EntriesMadeBy(executor_->graph(), node)) {
       void* const own = DataOf(executor_->TensorOf(entry));
       const size_t bytes = executor_->index().BytesOf(entry);
@@ -209,11 +204,10 @@ absl::StatusOr<IsolationReport> RunIsolated(DebugExecutor* executor,
         Index(executor->index().NodeOf(entry)), ToString(device));
   }
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
-  NODEWISE_ASSIGN_OR_RETURN(
-      SharedMemory outputs,
-      SharedMemory::Create(Isolation::SharedBytes(*executor)));
+  NODEWISE_ASSIGN_OR_RETURN(SharedMemory outputs,
+                            ShareMemory(Isolation::SharedBytes(*executor)));
   NODEWISE_ASSIGN_OR_RETURN(SharedMemory floats,
-                            SharedMemory::Create(sizeof(LeftFloats)));
+                            ShareMemory(sizeof(LeftFloats)));
   return Isolation(executor, options, std::move(runner), std::move(outputs),
                    std::move(floats))
       .Run();
@@ -232,11 +226,10 @@ absl::Status RunInChild(GraphExecutor* executor,
     outputs.push_back(std::move(output));
   }
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
-  NODEWISE_ASSIGN_OR_RETURN(const SharedMemory shared,
-                            SharedMemory::Create(bytes));
+  NODEWISE_ASSIGN_OR_RETURN(const SharedMemory shared, ShareMemory(bytes));
   const auto work = [&]() -> absl::Status {
     NODEWISE_RETURN_IF_ERROR(executor->Run());
-    uint8_t* to = shared.data();
+    uint8_t* to = shared.get();
     for (const NDArray& output : outputs) {
       NODEWISE_RETURN_IF_ERROR(CopyToBytes(*output, to, output.bytes()));
       to += output.bytes();
@@ -252,7 +245,7 @@ absl::Status RunInChild(GraphExecutor* executor,
         FindingOf(end, place, options.time_limit_ms).ToString());
   }
   NODEWISE_RETURN_IF_ERROR(end.status);
-  const uint8_t* from = shared.data();
+  const uint8_t* from = shared.get();
   for (const NDArray& output : outputs) {
     NODEWISE_RETURN_IF_ERROR(CopyFromBytes(from, output.bytes(), *output));
     from += output.bytes();

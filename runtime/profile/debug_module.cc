@@ -6,7 +6,6 @@
 #include "nodewise/func/time_repeats.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/support/status.h"
-#include "nodewise/support/thread_pool.h"
 #include "runtime/profile/tvm_report.h"
 
 namespace nodewise {
@@ -60,37 +59,21 @@ DLDevice DeviceOf(const DebugExecutor& executor, NodeId node) {
   return inputs.empty() ? kCpu : inputs[0]->device;
 }
 
-}  // namespace
-
 // Hosts name a node or give its number; both must be in the graph.
-absl::StatusOr<NodeId> DebugModule::NodeArgument(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(index));
+absl::StatusOr<NodeId> NodeArgument(DebugModule& self, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(0));
   if (key.IsText()) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
-    return debug().index().FindNode(name);
+    return self.debug().index().FindNode(name);
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, key.AsInt());
-  return debug().index().NodeAt(number);
-}
-
-// Continues a pass only while its results are not out of date. An input that
-// was set since, or one in the memory of the host, makes all that has run out
-// of date, and a node that the pass has left behind runs again only in a new
-// one.
-absl::Status DebugModule::RunUntilNode(NodeId node) {
-  const bool is_current = debug().InputChanges() == seen_changes_ &&
-                          !debug().InputsMayChangeUnseen();
-  if (!is_current || Index(node) < Index(debug().Position())) {
-    NODEWISE_RETURN_IF_ERROR(debug().Restart());
-    seen_changes_ = debug().InputChanges();
-  }
-  return debug().RunUntil(node);
+  return self.debug().index().NodeAt(number);
 }
 
 // A host that gives no argument shares the memory of the entry, which the next
 // node may write over; with an argument it gets a copy that stays.
-Result DebugModule::Deliver(EntryId entry, PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(NDArray array, debug().ReadEntry(entry));
+Result Deliver(DebugModule& self, EntryId entry, PackedArgs args, int index) {
+  NODEWISE_ASSIGN_OR_RETURN(NDArray array, self.debug().ReadEntry(entry));
   if (args.size() <= index) return Value(std::move(array));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
   NODEWISE_ASSIGN_OR_RETURN(const DLTensor* to, arg.AsTensor());
@@ -100,98 +83,98 @@ Result DebugModule::Deliver(EntryId entry, PackedArgs args, int index) {
 
 // (node [, tensor]): output 0 of the node, or that of "node:1", after a run up
 // to it.
-Result DebugModule::DebugGetOutput(PackedArgs args) {
+Result DebugGetOutput(DebugModule& self, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView key, args.At(0));
   EntryId entry{};
   if (key.IsText()) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, key.AsString());
-    NODEWISE_ASSIGN_OR_RETURN(entry, debug().index().FindEntry(name));
+    NODEWISE_ASSIGN_OR_RETURN(entry, self.debug().index().FindEntry(name));
   } else {
-    NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
-    NODEWISE_ASSIGN_OR_RETURN(entry, OutputOf(executor().graph(), node, 0));
+    NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(self, args));
+    NODEWISE_ASSIGN_OR_RETURN(entry, OutputOf(self.debug().graph(), node, 0));
   }
-  NODEWISE_RETURN_IF_ERROR(RunUntilNode(debug().index().NodeOf(entry)));
-  return Deliver(entry, args, 1);
+  NODEWISE_RETURN_IF_ERROR(self.RunUntil(self.debug().index().NodeOf(entry)));
+  return Deliver(self, entry, args, 1);
 }
 
-absl::StatusOr<EntryId> DebugModule::EntryArguments(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
+absl::StatusOr<EntryId> EntryArguments(DebugModule& self, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(self, args));
   NODEWISE_ASSIGN_OR_RETURN(const int output, args.SmallIntAt(1));
-  return OutputOf(executor().graph(), node, output);
+  return OutputOf(self.debug().graph(), node, output);
 }
 
 // (node, output): what lies there now, runs nothing.
-Result DebugModule::GetOutputByLayer(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(args));
-  return Deliver(entry, args, 2);
+Result GetOutputByLayer(DebugModule& self, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(self, args));
+  return Deliver(self, entry, args, 2);
 }
 
 // (node): runs up to it, and hands nothing out.
-Result DebugModule::ExecuteNode(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
-  NODEWISE_RETURN_IF_ERROR(RunUntilNode(node));
+Result ExecuteNode(DebugModule& self, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(self, args));
+  NODEWISE_RETURN_IF_ERROR(self.RunUntil(node));
   return Value();
 }
 
 // (node, output): a copy on the CPU.
-Result DebugModule::GetNodeOutput(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(args));
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray array, debug().ReadEntry(entry));
+Result GetNodeOutput(DebugModule& self, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(self, args));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray array, self.debug().ReadEntry(entry));
   NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());
   return Value(std::move(copy));
 }
 
 // TVM until 0.8 passes three arguments and expects text; later ones pass more
 // and expect bytes. The count tells the two apart.
-Result DebugModule::RunIndividual(PackedArgs args) {
+Result RunIndividual(DebugModule& self, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
                             TakeRepeatOptions(args));
   NODEWISE_ASSIGN_OR_RETURN(const auto seconds,
-                            Profiler(&debug()).TimeNodes(options));
+                            Profiler(&self.debug()).TimeNodes(options));
   return args.size() == 3 ? SecondsAsText(seconds)
                           : SecondsOfNodesAsBytes(seconds);
 }
 
 // (node, timing arguments as RunIndividual): the seconds of that node alone.
-Result DebugModule::RunIndividualNode(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(args, 0));
+Result RunIndividualNode(DebugModule& self, PackedArgs args) {
+  NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(self, args));
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
                             TakeRepeatOptions(args.From(1)));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<double> seconds,
-                            Profiler(&debug()).TimeNode(node, options));
+                            Profiler(&self.debug()).TimeNode(node, options));
   return SecondsAsBytes(seconds);
 }
 
 // One run is enough, since the report has one time for each call, as TVM's has.
-absl::StatusOr<Ref<TvmReport>> DebugModule::MakeReport() {
+absl::StatusOr<Ref<TvmReport>> ReportOfRun(DebugModule& self) {
   Profiler::Options options;
   options.runs = 1;
   options.warm_up = kWarmUpRuns;
   NODEWISE_ASSIGN_OR_RETURN(const auto profile,
-                            Profiler(&debug()).Run(options));
-  const Graph& graph = executor().graph();
+                            Profiler(&self.debug()).Run(options));
+  const Graph& graph = self.debug().graph();
   std::vector<DLDevice> devices;
   for (const NodeId node : AllNodes(graph)) {
-    devices.push_back(DeviceOf(debug(), node));
+    devices.push_back(DeviceOf(self.debug(), node));
   }
   return MakeTvmReport(graph, profile.runs[0], devices, profile.threads);
 }
 
-Result DebugModule::Profile(PackedArgs args) {
+Result ProfileHere(DebugModule& self, PackedArgs args) {
   NODEWISE_RETURN_IF_ERROR(RefuseCollectors(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, MakeReport());
+  NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, ReportOfRun(self));
   return Value(std::move(report));
 }
 
 // A report cannot cross a connection as an object, so this one is JSON.
 // Collectors could not either, and are not asked for.
-Result DebugModule::ProfileRpc(PackedArgs) {
-  NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, MakeReport());
+Result ProfileRpc(DebugModule& self, PackedArgs) {
+  NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, ReportOfRun(self));
   return Value(ReportJson(*report));
 }
 
 // (folder): what `run` records its dumps below from now on; null or "" ends it.
-Result DebugModule::SetDumpRoot(PackedArgs args) {
+Result SetDumpRoot(DebugModule& self, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(0));
   RecordOptions record;
   if (!arg.IsNull()) {
@@ -199,32 +182,52 @@ Result DebugModule::SetDumpRoot(PackedArgs args) {
     record.root = std::string(root);
   }
   if (record.root.empty()) {
-    debug().StopRecording();
+    self.debug().StopRecording();
   } else {
-    NODEWISE_RETURN_IF_ERROR(debug().StartRecording(std::move(record)));
+    NODEWISE_RETURN_IF_ERROR(self.debug().StartRecording(std::move(record)));
   }
   return Value();
 }
 
 // The folder of the last run's dump; an error if it could not be written.
-Result DebugModule::GetDumpFolder(PackedArgs) {
-  NODEWISE_RETURN_IF_ERROR(debug().dump_status());
-  return Value(debug().dump_folder());
+Result GetDumpFolder(DebugModule& self, PackedArgs) {
+  NODEWISE_RETURN_IF_ERROR(self.debug().dump_status());
+  return Value(self.debug().dump_folder());
 }
 
 // These are TVM's names but for those that begin with ours.
-const DebugModule::MethodRow DebugModule::kMethods[] = {
-    {"debug_get_output", &DebugModule::DebugGetOutput},
-    {"get_output_by_layer", &DebugModule::GetOutputByLayer},
-    {"execute_node", &DebugModule::ExecuteNode},
-    {"get_node_output", &DebugModule::GetNodeOutput},
-    {"run_individual", &DebugModule::RunIndividual},
-    {"run_individual_node", &DebugModule::RunIndividualNode},
-    {"profile", &DebugModule::Profile},
-    {"profile_rpc", &DebugModule::ProfileRpc},
-    {"nodewise.set_dump_root", &DebugModule::SetDumpRoot},
-    {"nodewise.get_dump_folder", &DebugModule::GetDumpFolder},
+struct MethodRow {
+  std::string_view name;
+  Result (*method)(DebugModule& self, PackedArgs args);
 };
+constexpr MethodRow kMethods[] = {
+    {"debug_get_output", &DebugGetOutput},
+    {"get_output_by_layer", &GetOutputByLayer},
+    {"execute_node", &ExecuteNode},
+    {"get_node_output", &GetNodeOutput},
+    {"run_individual", &RunIndividual},
+    {"run_individual_node", &RunIndividualNode},
+    {"profile", &ProfileHere},
+    {"profile_rpc", &ProfileRpc},
+    {"nodewise.set_dump_root", &SetDumpRoot},
+    {"nodewise.get_dump_folder", &GetDumpFolder},
+};
+
+}  // namespace
+
+// Continues a pass only while its results are not out of date. An input that
+// was set since, or one in the memory of the host, makes all that has run out
+// of date, and a node that the pass has left behind runs again only in a new
+// one.
+absl::Status DebugModule::RunUntil(NodeId node) {
+  const bool is_current = debug().InputChanges() == seen_changes_ &&
+                          !debug().InputsMayChangeUnseen();
+  if (!is_current || Index(node) < Index(debug().Position())) {
+    NODEWISE_RETURN_IF_ERROR(debug().Restart());
+    seen_changes_ = debug().InputChanges();
+  }
+  return debug().RunUntil(node);
+}
 
 std::vector<std::string> DebugModule::FunctionNames() const {
   std::vector<std::string> names = ExecutorModule::FunctionNames();
@@ -237,10 +240,10 @@ std::vector<std::string> DebugModule::FunctionNames() const {
 absl::StatusOr<PackedFunc> DebugModule::GetFunction(std::string_view name) {
   for (const MethodRow& row : kMethods) {
     if (name != row.name) continue;
-    Ref<DebugModule> self(this);
-    const Method method = row.method;
     return PackedFunc::FromBody(
-        [self, method](PackedArgs args) { return (*self.*method)(args); });
+        [self = Ref<DebugModule>(this), method = row.method](PackedArgs args) {
+          return method(*self, args);
+        });
   }
   return ExecutorModule::GetFunction(name);
 }

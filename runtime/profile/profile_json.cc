@@ -65,12 +65,10 @@ std::vector<std::string> CsvHeader(const Profile& profile) {
   for (const FigureRow& row : kInPlaceFigures) {
     cells.push_back(absl::StrCat("in_place_", row.name));
   }
-  for (const char* const name :
-       {"in_place_runs_us", "first_start_ns", "first_end_ns",
-        "isolated_mean_us", "isolated_repeats_us", "bytes_read",
-        "bytes_written", "gb_per_s", "live_bytes"}) {
-    cells.emplace_back(name);
-  }
+  cells.insert(cells.end(),
+               {"in_place_runs_us", "first_start_ns", "first_end_ns",
+                "isolated_mean_us", "isolated_repeats_us", "bytes_read",
+                "bytes_written", "gb_per_s", "live_bytes"});
   for (const NodeCounts& counts : profile.counters) {
     cells.push_back(CsvText(counts.name));
   }
@@ -93,16 +91,15 @@ std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
   for (const FigureRow& row : kInPlaceFigures) {
     cells.push_back(Number(figures.*row.figure));
   }
-  for (std::string cell :
-       {Numbers(InPlaceUs(profile, figures.node)),
-        std::to_string(figures.first_start_ns),
-        std::to_string(figures.first_end_ns),
-        isolated ? Number(MeanOf(figures.isolated_us)) : "",
-        Numbers(figures.isolated_us), std::to_string(figures.bytes_read),
-        std::to_string(figures.bytes_written), Number(figures.gb_per_s),
-        std::to_string(figures.live_bytes)}) {
-    cells.push_back(std::move(cell));
-  }
+  cells.insert(
+      cells.end(),
+      {Numbers(InPlaceUs(profile, figures.node)),
+       std::to_string(figures.first_start_ns),
+       std::to_string(figures.first_end_ns),
+       isolated ? Number(MeanOf(figures.isolated_us)) : "",
+       Numbers(figures.isolated_us), std::to_string(figures.bytes_read),
+       std::to_string(figures.bytes_written), Number(figures.gb_per_s),
+       std::to_string(figures.live_bytes)});
   for (const NodeCounts& counts : profile.counters) {
     cells.push_back(Number(CountAt(counts, figures.node)));
   }
@@ -284,11 +281,9 @@ class TraceBuilder {
   std::string Finish() {
     // A run begins with its first node, and the containing span must come
     // first.
-    std::stable_sort(events_.begin(), events_.end(),
-                     [](const Event& a, const Event& b) {
-                       return std::pair(a.start_ns, -a.duration_ns) <
-                              std::pair(b.start_ns, -b.duration_ns);
-                     });
+    std::ranges::stable_sort(events_, {}, [](const Event& event) {
+      return std::pair(event.start_ns, -event.duration_ns);
+    });
     std::string text = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n" +
                        Metadata("process_name", 0, "nodewise") + ",\n" +
                        Metadata("thread_name", kNodeTrack, "nodes");

@@ -236,9 +236,8 @@ void AddRuns(const Profile& profile, ProfileSummary* summary) {
     summary->sum_us += node.mean_us;
   }
   for (NodeProfile& node : summary->nodes) {
-    if (summary->sum_us > 0) {
-      node.percent = node.mean_us / summary->sum_us * 100;
-    }
+    if (summary->sum_us <= 0) break;
+    node.percent = node.mean_us / summary->sum_us * 100;
   }
   std::vector<double> runs;
   for (const TimedRun& run : profile.runs) {
@@ -254,45 +253,6 @@ void AddRuns(const Profile& profile, ProfileSummary* summary) {
   summary->plain_min_us = plain.front();
   summary->plain_median_us = MedianOf(plain);
 }
-
-}  // namespace
-
-double MedianOf(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  if (values.size() % 2 == 1) return values[middle];
-  return (values[middle - 1] + values[middle]) / 2;
-}
-
-// Figures of single nodes come first; those of the clock and of the runs need
-// all of them.
-ProfileSummary SummariseProfile(const GraphIndex& index,
-                                const Profile& profile) {
-  ProfileSummary summary;
-  const std::vector<uint64_t> live = LiveBytes(index);
-  for (const NodeId node : AllNodes(index.graph())) {
-    if (!index.graph().IsFunction(node)) continue;
-    NodeProfile figures;
-    figures.node = node;
-    figures.live_bytes = live[Index(node)];
-    AddSpread(profile, &figures);
-    if (Index(node) < profile.isolated.size()) {
-      for (const double seconds : profile.isolated[Index(node)]) {
-        figures.isolated_us.push_back(seconds * 1e6);
-      }
-    }
-    AddTraffic(index, &figures);
-    summary.nodes.push_back(std::move(figures));
-  }
-  // Without function nodes the inputs are all there is.
-  summary.peak_live_bytes = *std::max_element(live.begin(), live.end());
-  AddClock(profile, &summary);
-  AddRuns(profile, &summary);
-  return summary;
-}
-
-namespace {
 
 // A line of the table. Rows are sorted by the time as it is printed, as TVM
 // sorts them, so that what looks equal stays in order.
@@ -321,63 +281,37 @@ std::string ClockText(int64_t wall_us) {
 // alone breaks one of two promises: rounded down, a row of 14.78 us may seem to
 // take 14; with its end rounded up, the next one may seem to start before it
 // ends. So each row takes at least its time, and moves those that follow.
-class ClockRuler {
- public:
-  explicit ClockRuler(const Profile& profile)
-      : is_empty_(profile.runs.empty()),
-        wall_minus_monotonic_ns_(profile.wall_ns - profile.monotonic_ns) {}
-
-  struct Interval {
-    std::string start, end;
-  };
-  // `time_us` is the row's time as it is printed.
-  Interval Next(const NodeProfile& figures, double time_us) {
-    if (is_empty_) return {"-", "-"};
-    const int64_t start = std::max(WallUs(figures.mean_start_ns), end_);
-    end_ = std::max(WallUs(figures.mean_end_ns),
-                    start + static_cast<int64_t>(std::ceil(time_us)));
-    return {ClockText(start), ClockText(end_)};
-  }
-
- private:
-  int64_t WallUs(int64_t monotonic_ns) const {
-    return (monotonic_ns + wall_minus_monotonic_ns_) / 1000;
-  }
-
-  bool is_empty_;
-  int64_t wall_minus_monotonic_ns_;
-  int64_t end_ = 0;  // The end of the row before.
-};
-
+//
 // Times are rounded before they are sorted and laid out, so that what the table
 // shows is consistent in itself.
 std::vector<TableRow> ClockRows(const Graph& graph,
                                 const ProfileSummary& summary,
                                 const Profile& profile) {
+  const int64_t wall_minus_monotonic_ns =
+      profile.wall_ns - profile.monotonic_ns;
+  const auto wall_us = [&](int64_t monotonic_ns) {
+    return (monotonic_ns + wall_minus_monotonic_ns) / 1000;
+  };
   std::vector<TableRow> rows;
-  ClockRuler ruler(profile);
+  int64_t end = 0;  // The end of the row before.
   for (const NodeProfile& figures : summary.nodes) {
     const GraphNode& node = graph.node(figures.node);
     const double time = RoundTo(figures.mean_us, 2);
-    const ClockRuler::Interval clock = ruler.Next(figures, time);
+    const int64_t start = std::max(wall_us(figures.mean_start_ns), end);
+    end = std::max(wall_us(figures.mean_end_ns),
+                   start + static_cast<int64_t>(std::ceil(time)));
+    const auto clock = [&](int64_t us) {
+      return profile.runs.empty() ? "-" : ClockText(us);
+    };
     rows.push_back(
         {time,
          {OneLine(node.name), OneLine(node.function), PythonFloat(time),
-          PythonFloat(RoundTo(figures.percent, 2)), clock.start, clock.end,
+          PythonFloat(RoundTo(figures.percent, 2)), clock(start), clock(end),
           ShapeOfOutput(graph, figures.node, 0),
           std::to_string(node.inputs.size()),
           std::to_string(graph.OutputsOf(figures.node))}});
   }
   return rows;
-}
-
-// Returns what stands for TVM's repeats: the isolated measurements, else the
-// runs. TVM times every node by itself before it prints this table; the runs
-// stand in where that was not asked for.
-std::vector<double> MeasurementsOf(const Profile& profile,
-                                   const NodeProfile& figures) {
-  if (!profile.isolated.empty()) return figures.isolated_us;
-  return InPlaceUs(profile, figures.node);
 }
 
 std::string PythonList(const std::vector<double>& values) {
@@ -395,7 +329,11 @@ std::vector<TableRow> MeasurementRows(const Graph& graph,
   std::vector<std::vector<double>> measured;
   *total = 0;
   for (const NodeProfile& figures : summary.nodes) {
-    measured.push_back(MeasurementsOf(profile, figures));
+    // TVM times every node by itself before it prints this table; the runs
+    // stand in where that was not asked for.
+    measured.push_back(profile.isolated.empty()
+                           ? InPlaceUs(profile, figures.node)
+                           : figures.isolated_us);
     *total += MeanOf(measured.back());
   }
   std::vector<TableRow> rows;
@@ -462,6 +400,41 @@ std::string Layout(const std::vector<std::string>& header,
 }
 
 }  // namespace
+
+double MedianOf(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle - 1] + values[middle]) / 2;
+}
+
+// Figures of single nodes come first; those of the clock and of the runs need
+// all of them.
+ProfileSummary SummariseProfile(const GraphIndex& index,
+                                const Profile& profile) {
+  ProfileSummary summary;
+  const std::vector<uint64_t> live = LiveBytes(index);
+  for (const NodeId node : AllNodes(index.graph())) {
+    if (!index.graph().IsFunction(node)) continue;
+    NodeProfile figures;
+    figures.node = node;
+    figures.live_bytes = live[Index(node)];
+    AddSpread(profile, &figures);
+    if (Index(node) < profile.isolated.size()) {
+      for (const double seconds : profile.isolated[Index(node)]) {
+        figures.isolated_us.push_back(seconds * 1e6);
+      }
+    }
+    AddTraffic(index, &figures);
+    summary.nodes.push_back(std::move(figures));
+  }
+  // Without function nodes the inputs are all there is.
+  summary.peak_live_bytes = *std::max_element(live.begin(), live.end());
+  AddClock(profile, &summary);
+  AddRuns(profile, &summary);
+  return summary;
+}
 
 std::string ProfileTable(const Graph& graph, const ProfileSummary& summary,
                          const Profile& profile, const TableOptions& options) {

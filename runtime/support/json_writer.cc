@@ -62,8 +62,6 @@ void JsonWriter::End(char bracket) {
   is_first_ = false;
 }
 
-void JsonWriter::BeginObject(std::string_view key) { Begin(key, '{'); }
-
 void JsonWriter::Add(std::string_view key, std::string_view text) {
   AddRaw(key, Quoted(text));
 }

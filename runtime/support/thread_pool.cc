@@ -210,8 +210,9 @@ void TaskGroup::LeaveBarrier() {
 // tasks still use the group.
 void TaskGroup::RunTask(int task_id) noexcept {
   const int around = std::exchange(tasks_around, tasks_around_);
-  absl::Status status =
-      observer_ == nullptr ? CallTask(task_id) : WatchTask(task_id);
+  const int64_t start = observer_ == nullptr ? 0 : ClockNanoseconds();
+  absl::Status status = CallTask(task_id);
+  if (observer_ != nullptr) observer_->TaskRan(start, ClockNanoseconds());
   tasks_around = around;
   if (!status.ok()) {
     const std::lock_guard lock(errors_mutex_);
@@ -237,22 +238,12 @@ void TaskGroup::RunTaskElsewhere(int task_id, uint32_t* generation) {
   }
   TakeOverFloats(generation);
   if (watch_ == nullptr) return RunTask(task_id);
-  std::optional<FloatChange> change;
-  {
-    FloatWatch watch(watch_->puts_back());
-    RunTask(task_id);
-    change = watch.Finish();
-  }
+  FloatWatch watch(watch_->puts_back());
+  RunTask(task_id);
+  const std::optional<FloatChange> change = watch.Finish();
   if (!change.has_value()) return;
   const std::lock_guard lock(errors_mutex_);
   watch_->NoteInTask(*change);
-}
-
-absl::Status TaskGroup::WatchTask(int task_id) {
-  const int64_t start = ClockNanoseconds();
-  absl::Status status = CallTask(task_id);
-  observer_->TaskRan(start, ClockNanoseconds());
-  return status;
 }
 
 // A task may be compiled code, which throws what it likes.
@@ -268,8 +259,7 @@ absl::Status TaskGroup::CallTask(int task_id) {
 // Tasks end in any order; the message is the same each time.
 absl::Status TaskGroup::JoinedErrors() {
   if (errors_.empty()) return absl::OkStatus();
-  std::sort(errors_.begin(), errors_.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::sort(errors_, {}, &std::pair<int, absl::Status>::first);
   std::string text;
   for (const auto& [task_id, status] : errors_) {
     text += fmt::format("{}task {} of {}: {}", text.empty() ? "" : "; ",

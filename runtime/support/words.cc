@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/ways.h"
@@ -212,12 +213,7 @@ std::string CsvText(std::string_view text, bool always_quoted) {
     cell.insert(0, "'");
   }
   if (!always_quoted && cell.find_first_of(",\"") == cell.npos) return cell;
-  std::string quoted = "\"";
-  for (const char c : cell) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
+  return '"' + absl::StrReplaceAll(cell, {{"\"", "\"\""}}) + '"';
 }
 
 // Commas stand between groups of three digits.
@@ -260,11 +256,7 @@ std::string ShellLine(const std::vector<std::string>& arguments) {
       line += argument;
       continue;
     }
-    line += '\'';
-    for (const char c : argument) {
-      line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    }
-    line += '\'';
+    line += "'" + absl::StrReplaceAll(argument, {{"'", "'\\''"}}) + "'";
   }
   return line;
 }

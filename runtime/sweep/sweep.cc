@@ -36,11 +36,8 @@ constexpr size_t kPromised = 64;
 // Room to move a buffer about, and to read past its end.
 constexpr size_t kSlack = 5 * kPage;
 
-// Returns the number of the layout's addresses. Layouts 0 and 1 share their
-// addresses, layouts 0 and 2 their bytes, which shows which of them matters.
-size_t AddressOf(int layout) {
-  return layout < 2 ? 0 : static_cast<size_t>(layout) - 1;
-}
+// Layouts 0 and 1 share their addresses, layouts 0 and 2 their bytes, which
+// shows which of them matters.
 uint8_t FillOf(int layout) {
   // NaN and -1, then plain numbers.
   static constexpr uint8_t kFills[] = {0xff, 0x41, 0x3c, 0x80};
@@ -51,7 +48,7 @@ uint8_t FillOf(int layout) {
 // Returns another place in another page, which differs between slots, since the
 // fault may depend on the distance between two.
 size_t OffsetOf(uint32_t slot, int layout) {
-  const size_t address = AddressOf(layout);
+  const size_t address = layout < 2 ? 0 : static_cast<size_t>(layout) - 1;
   // Other addresses are aligned as TVM promises, and no better.
   const size_t in_page =
       address * (5 + 2 * (slot % 8)) % (kPage / kPromised) * kPromised;

@@ -11,8 +11,6 @@
 
 namespace nodewise {
 
-class TvmReport;
-
 // A debug executor as a module. It has all functions of ExecutorModule, and
 // those of TVM's debug executor with the results that TVM documents
 // (docs/c_api.md).
@@ -28,33 +26,12 @@ class DebugModule : public ExecutorModule {
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override;
   std::vector<std::string> FunctionNames() const override;
 
- private:
-  using Result = absl::StatusOr<Value>;
-  using Method = Result (DebugModule::*)(PackedArgs);
-  struct MethodRow {
-    std::string_view name;
-    Method method;
-  };
-  static const MethodRow kMethods[];
-
   DebugExecutor& debug() { return static_cast<DebugExecutor&>(executor()); }
-  absl::StatusOr<NodeId> NodeArgument(PackedArgs args, int index);
-  // Returns the array, or copies it into the argument if there is one.
-  Result Deliver(EntryId entry, PackedArgs args, int index);
-  absl::StatusOr<EntryId> EntryArguments(PackedArgs args);
-  absl::Status RunUntilNode(NodeId node);
-  absl::StatusOr<Ref<TvmReport>> MakeReport();
-  Result DebugGetOutput(PackedArgs args);
-  Result GetOutputByLayer(PackedArgs args);
-  Result ExecuteNode(PackedArgs args);
-  Result GetNodeOutput(PackedArgs args);
-  Result RunIndividual(PackedArgs args);
-  Result RunIndividualNode(PackedArgs args);
-  Result Profile(PackedArgs args);
-  Result ProfileRpc(PackedArgs args);
-  Result SetDumpRoot(PackedArgs args);
-  Result GetDumpFolder(PackedArgs args);
+  // Runs up to and including the node, if what has run is not out of date in
+  // the pass that is under way, else in a new one.
+  absl::Status RunUntil(NodeId node);
 
+ private:
   uint64_t seen_changes_ = 0;  // Value of InputChanges() when the pass began.
 };
 

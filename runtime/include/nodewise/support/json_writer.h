@@ -40,7 +40,7 @@ class JsonWriter {
 
   // Between Begin and End, members go into the array or the object. Objects in
   // an array have no key.
-  void BeginObject(std::string_view key = {});
+  void BeginObject(std::string_view key = {}) { Begin(key, '{'); }
   void EndObject() { End('}'); }
   void BeginArray(std::string_view key) { Begin(key, '['); }
   void EndArray() { End(']'); }

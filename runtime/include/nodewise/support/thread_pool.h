@@ -115,7 +115,6 @@ class TaskGroup {
   // `generation`.
   void RunTaskElsewhere(int task_id, uint32_t* generation);
   void TakeOverFloats(uint32_t* generation) const;
-  absl::Status WatchTask(int task_id);
   absl::Status CallTask(int task_id);
   // Breaks the barrier for tasks that wait for one that has ended.
   void LeaveBarrier();
