@@ -208,7 +208,6 @@ class DumpWriterImpl final : public DumpWriter {
   DiskRecord RecordOf(Kind kind, NodeId node, uint32_t slot, EntryId id,
                       uint64_t hash) const {
     return {.kind = static_cast<uint16_t>(kind),
-            .flags = 0,
             .node = Index(node),
             .slot = slot,
             .entry = Index(id),

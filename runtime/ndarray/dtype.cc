@@ -153,10 +153,6 @@ bool IsSameType(DLDataType a, DLDataType b) {
   return FfiType(a) == FfiType(b) || ClassicType(a) == b || a == ClassicType(b);
 }
 
-size_t ElementBytes(DLDataType dtype) {
-  return (size_t{dtype.bits} * dtype.lanes + 7) / 8;
-}
-
 // Tensors are stepped through by the width, so a type without one must not get
 // through.
 absl::Status CheckDType(DLDataType dtype) {

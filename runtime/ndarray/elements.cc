@@ -207,18 +207,18 @@ uint8_t EncodeShortFloat(const ShortFloat& format, double x,
 
 // Constant, so that static objects of other files may use them while they are
 // made.
-constinit const std::array<float, 256> Float8E4M3::kValues =
-    ShortFloatValues(kFormat);
-constinit const std::array<float, 256> Float8E4M3Fnuz::kValues =
-    ShortFloatValues(kFormat);
-constinit const std::array<float, 256> Float8E5M2::kValues =
-    ShortFloatValues(kFormat);
-constinit const std::array<float, 256> Float8E5M2Fnuz::kValues =
-    ShortFloatValues(kFormat);
-constinit const std::array<float, 256> Float8E8M0::kValues =
-    ShortFloatValues(kFormat);
-constinit const std::array<float, 256> Float4E2M1::kValues =
-    ShortFloatValues(kFormat);
+template <uint8_t width, uint8_t exponent, uint8_t fraction, uint8_t bias,
+          ShortSpecials specials>
+constinit const std::array<float, 256>
+    ShortFloatOf<width, exponent, fraction, bias, specials>::kValues =
+        ShortFloatValues(kFormat);
+
+template struct ShortFloatOf<8, 4, 3, 7, ShortSpecials::kLastIsNan>;
+template struct ShortFloatOf<8, 4, 3, 8, ShortSpecials::kOneNan>;
+template struct ShortFloatOf<8, 5, 2, 15, ShortSpecials::kIeee>;
+template struct ShortFloatOf<8, 5, 2, 16, ShortSpecials::kOneNan>;
+template struct ShortFloatOf<8, 8, 0, 127, ShortSpecials::kPowers>;
+template struct ShortFloatOf<4, 2, 1, 1, ShortSpecials::kNone>;
 
 // Compiled once for each type here, so that callers for which speed does not
 // matter need no template of their own.

@@ -453,14 +453,6 @@ absl::Status CheckDLTensor(const DLTensor& tensor) {
       tensor.byte_offset);
 }
 
-absl::Span<const int64_t> ShapeOf(const DLTensor& tensor) {
-  return {tensor.shape, static_cast<size_t>(tensor.ndim)};
-}
-
-void* DataOf(const DLTensor& tensor) {
-  return static_cast<char*>(tensor.data) + tensor.byte_offset;
-}
-
 absl::StatusOr<size_t> TensorBytes(const DLTensor& tensor) {
   return TensorBytes(ShapeOf(tensor), tensor.dtype);
 }

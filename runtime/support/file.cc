@@ -29,9 +29,9 @@ namespace fs = std::filesystem;
 // Records are written field by field; these small writes are gathered.
 constexpr size_t kBufferBytes = 1 << 18;
 
-// Opens a regular file for reading and tells its size.
+// Opens a regular file for reading and tells its size, if `size` is not null.
 absl::StatusOr<OpenDescriptor> OpenRegular(const std::string& path,
-                                           size_t* size) {
+                                           size_t* size = nullptr) {
   // O_NONBLOCK: a named pipe must be refused, not waited for.
   OpenDescriptor descriptor(
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -45,7 +45,7 @@ absl::StatusOr<OpenDescriptor> OpenRegular(const std::string& path,
         "{}: is {}, expected a regular file", path,
         S_ISDIR(status.st_mode) ? "a directory" : "not a regular file");
   }
-  *size = static_cast<size_t>(status.st_size);
+  if (size != nullptr) *size = static_cast<size_t>(status.st_size);
   return descriptor;
 }
 
@@ -316,9 +316,7 @@ absl::Status GrowingFile::Close() {
 // The file may be larger than memory.
 absl::Status AppendFile(const std::string& path, uint64_t offset,
                         OutputFile* to) {
-  size_t size = 0;
-  NODEWISE_ASSIGN_OR_RETURN(const OpenDescriptor descriptor,
-                            OpenRegular(path, &size));
+  NODEWISE_ASSIGN_OR_RETURN(const OpenDescriptor descriptor, OpenRegular(path));
   std::string piece(kBufferBytes, '\0');
   while (true) {
     const ssize_t got = pread(descriptor.get(), piece.data(), piece.size(),
@@ -332,8 +330,7 @@ absl::Status AppendFile(const std::string& path, uint64_t offset,
 }
 
 absl::Status CheckReadable(const std::string& path) {
-  size_t size = 0;
-  return OpenRegular(path, &size).status();
+  return OpenRegular(path).status();
 }
 
 absl::Status ReplaceFile(

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -465,10 +466,7 @@ absl::StatusOr<SweepReport> Sweep(const ExecutorMaker& make,
     SetNumThreads(run.threads);
     DebugExecutor::DebugOptions debug_options;
     debug_options.records = false;
-    debug_options.allocate = [memory](uint32_t slot, size_t bytes,
-                                      DLDevice device) {
-      return memory->Allocate(slot, bytes, device);
-    };
+    debug_options.allocate = std::bind_front(&SweepMemory::Allocate, memory);
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               make(std::move(debug_options)));
     observer.Begin(run);

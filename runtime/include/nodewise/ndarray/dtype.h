@@ -53,7 +53,9 @@ std::string ToString(DLDataType dtype);
 // Returns the bytes of one element with all its lanes, as TVM stores it: whole
 // bytes, so bool and types of 2 and 4 bits take one each. 0 for "handle"
 // without bits.
-size_t ElementBytes(DLDataType dtype);
+inline size_t ElementBytes(DLDataType dtype) {
+  return (size_t{dtype.bits} * dtype.lanes + 7) / 8;
+}
 
 // Returns OK for types that a tensor may have: 1 or more lanes, and a width
 // that TVM accepts for the code, or ONNX does.

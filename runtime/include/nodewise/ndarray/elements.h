@@ -30,39 +30,30 @@ struct Bfloat {
 struct Bool {
   uint8_t bits;
 };
-// The floats of a byte or less, by what DLPack and ONNX call them. `kValues`
-// has the number of each of the 256 patterns.
-struct Float8E4M3 {
-  static constexpr ShortFloat kFormat{8, 4, 3, 7, ShortSpecials::kLastIsNan};
+// A float of a byte or less, of this format; the bits above its own mean
+// nothing. `kValues` has the number of each of the 256 patterns.
+template <uint8_t width, uint8_t exponent, uint8_t fraction, uint8_t bias,
+          ShortSpecials specials>
+struct ShortFloatOf {
+  static constexpr ShortFloat kFormat{width, exponent, fraction, bias,
+                                      specials};
   static const std::array<float, 256> kValues;
   uint8_t bits;
 };
-struct Float8E4M3Fnuz {
-  static constexpr ShortFloat kFormat{8, 4, 3, 8, ShortSpecials::kOneNan};
-  static const std::array<float, 256> kValues;
-  uint8_t bits;
-};
-struct Float8E5M2 {
-  static constexpr ShortFloat kFormat{8, 5, 2, 15, ShortSpecials::kIeee};
-  static const std::array<float, 256> kValues;
-  uint8_t bits;
-};
-struct Float8E5M2Fnuz {
-  static constexpr ShortFloat kFormat{8, 5, 2, 16, ShortSpecials::kOneNan};
-  static const std::array<float, 256> kValues;
-  uint8_t bits;
-};
-struct Float8E8M0 {
-  static constexpr ShortFloat kFormat{8, 8, 0, 127, ShortSpecials::kPowers};
-  static const std::array<float, 256> kValues;
-  uint8_t bits;
-};
-// The upper four bits mean nothing.
-struct Float4E2M1 {
-  static constexpr ShortFloat kFormat{4, 2, 1, 1, ShortSpecials::kNone};
-  static const std::array<float, 256> kValues;
-  uint8_t bits;
-};
+// All that there are, by what DLPack and ONNX call them.
+using Float8E4M3 = ShortFloatOf<8, 4, 3, 7, ShortSpecials::kLastIsNan>;
+using Float8E4M3Fnuz = ShortFloatOf<8, 4, 3, 8, ShortSpecials::kOneNan>;
+using Float8E5M2 = ShortFloatOf<8, 5, 2, 15, ShortSpecials::kIeee>;
+using Float8E5M2Fnuz = ShortFloatOf<8, 5, 2, 16, ShortSpecials::kOneNan>;
+using Float8E8M0 = ShortFloatOf<8, 8, 0, 127, ShortSpecials::kPowers>;
+using Float4E2M1 = ShortFloatOf<4, 2, 1, 1, ShortSpecials::kNone>;
+// Made in elements.cc.
+extern template struct ShortFloatOf<8, 4, 3, 7, ShortSpecials::kLastIsNan>;
+extern template struct ShortFloatOf<8, 4, 3, 8, ShortSpecials::kOneNan>;
+extern template struct ShortFloatOf<8, 5, 2, 15, ShortSpecials::kIeee>;
+extern template struct ShortFloatOf<8, 5, 2, 16, ShortSpecials::kOneNan>;
+extern template struct ShortFloatOf<8, 8, 0, 127, ShortSpecials::kPowers>;
+extern template struct ShortFloatOf<4, 2, 1, 1, ShortSpecials::kNone>;
 
 template <typename T>
 concept ShortFloatElement = requires {

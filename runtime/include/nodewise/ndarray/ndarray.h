@@ -112,8 +112,12 @@ inline constexpr int kMostDims = 64;
 // check the type. Fails with kInvalidArgument.
 absl::Status CheckDLTensor(const DLTensor& tensor);
 
-absl::Span<const int64_t> ShapeOf(const DLTensor& tensor);
-void* DataOf(const DLTensor& tensor);
+inline absl::Span<const int64_t> ShapeOf(const DLTensor& tensor) {
+  return {tensor.shape, static_cast<size_t>(tensor.ndim)};
+}
+inline void* DataOf(const DLTensor& tensor) {
+  return static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
 // Returns the size of a compact tensor of this one's shape and type. Fails as
 // TensorBytes() of a shape and a type does.
 absl::StatusOr<size_t> TensorBytes(const DLTensor& tensor);
