@@ -114,7 +114,7 @@ struct GapCloser {
       const EntryId next = waiting.back();
       waiting.pop_back();
       for (const NodeId reader : index.ReadersOf(next)) {
-        for (const EntryId made : EntriesOf(index.graph(), reader)) {
+        for (const EntryId made : EntriesMadeBy(index.graph(), reader)) {
           const AlignedEntry& entry = entries[Index(made)];
           if (!entry.varies || !seen.insert(made).second) continue;
           if (entry.matches.empty()) {
@@ -250,12 +250,12 @@ std::vector<bool> VaryingEntries(const GraphIndex& index,
                                  const std::set<std::string>& given) {
   const Graph& graph = index.graph();
   std::vector<bool> varies(graph.entries.size());
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+  for (const NodeId node : AllNodes(graph)) {
     const bool is_varying =
-        (!graph.IsFunction(NodeId{n}) && given.count(index.KeyOf(NodeId{n}))) ||
-        std::ranges::any_of(ReadsOf(graph, NodeId{n}),
+        (!graph.IsFunction(node) && given.count(index.KeyOf(node))) ||
+        std::ranges::any_of(ReadsOf(graph, node),
                             [&](EntryId read) { return varies[Index(read)]; });
-    for (const EntryId made : EntriesOf(graph, NodeId{n})) {
+    for (const EntryId made : EntriesMadeBy(graph, node)) {
       varies[Index(made)] = is_varying;
     }
   }
@@ -460,12 +460,9 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
 }
 
 size_t Alignment::CountVarying(const Graph& graph) const {
-  size_t count = 0;
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    if (!graph.IsFunction(NodeId{n})) continue;
-    if (entries[graph.node_row_ptr[n]].varies) ++count;
-  }
-  return count;
+  return std::ranges::count_if(FunctionNodesOf(graph), [&](NodeId node) {
+    return entries[Index(graph.EntryOf(node, 0))].varies;
+  });
 }
 
 size_t Alignment::CountMatched(const GraphIndex& index) const {

@@ -34,7 +34,7 @@ class Followers {
     if (waiting_.empty()) return std::nullopt;
     const NodeId node = *waiting_.begin();
     waiting_.erase(waiting_.begin());
-    for (const EntryId made : EntriesOf(index_.graph(), node)) {
+    for (const EntryId made : EntriesMadeBy(index_.graph(), node)) {
       AddReadersOf(made);
     }
     return node;
@@ -71,7 +71,7 @@ std::vector<EntryId> SuspectEntries(const BlameSearch& search, NodeId suspect) {
   std::vector<EntryId> entries;
   for (size_t i = 0; i < nodes.size() && entries.size() < kMostSuspectEntries;
        ++i) {
-    for (const EntryId entry : EntriesOf(search.walk.graph(), nodes[i])) {
+    for (const EntryId entry : EntriesMadeBy(search.walk.graph(), nodes[i])) {
       if (search.fine[Index(entry)]) continue;
       entries.push_back(entry);
       for (const NodeId reader : search.walk.ReadersOf(entry)) {

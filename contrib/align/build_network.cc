@@ -148,9 +148,8 @@ struct BuildReader {
     NODEWISE_RETURN_IF_ERROR(
         network.SetOpset(kDomain, CompiledNodeRow().since));
     NODEWISE_RETURN_IF_ERROR(AddInputs());
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      if (!graph.IsFunction(NodeId{n})) continue;
-      NODEWISE_RETURN_IF_ERROR(AddNode(NodeId{n}));
+    for (const NodeId node : FunctionNodesOf(graph)) {
+      NODEWISE_RETURN_IF_ERROR(AddNode(node));
     }
     std::vector<ValueId> outputs;
     for (const EntryRef& head : graph.heads) {
@@ -190,13 +189,13 @@ struct BuildReader {
     for (const EntryId read : ReadsOf(graph, node)) {
       operation.inputs.push_back(values[Index(read)]);
     }
-    for (const EntryId made : EntriesOf(graph, node)) {
+    for (const EntryId made : EntriesMadeBy(graph, node)) {
       operation.outputs.push_back(index.KeyOf(made));
     }
     NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                               network.AddOperation(std::move(operation)));
-    for (uint32_t i = 0; i < graph.OutputsOf(node); ++i) {
-      values[Index(graph.EntryOf(node, i))] = network.operation(id).outputs[i];
+    for (const EntryId made : EntriesMadeBy(graph, node)) {
+      values[Index(made)] = network.operation(id).outputs[index.OutputOf(made)];
     }
     return absl::OkStatus();
   }

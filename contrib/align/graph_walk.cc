@@ -170,7 +170,7 @@ absl::Status GraphWalk::ExplainNodes(uint32_t begin, uint32_t end) {
 absl::Status GraphWalk::ExplainNode(NodeId node) {
   if (!graph().IsFunction(node)) return absl::OkStatus();
   const std::vector<ValueId> sources = SourcesOf(node);
-  for (const EntryId entry : EntriesOf(graph(), node)) {
+  for (const EntryId entry : EntriesMadeBy(graph(), node)) {
     if (!aligned(entry).varies) continue;
     NODEWISE_RETURN_IF_ERROR(ExplainEntry(entry, sources));
   }
@@ -625,7 +625,7 @@ std::vector<bool> GraphWalk::FineEntries() const {
   std::vector<bool> is_node_fine(graph().nodes.size(), true);
   for (size_t n = graph().nodes.size(); n-- > 0;) {
     const NodeId node{static_cast<uint32_t>(n)};
-    for (const EntryId id : EntriesOf(graph(), node)) {
+    for (const EntryId id : EntriesMadeBy(graph(), node)) {
       if (!aligned(id).varies || entry(id).is_explained() ||
           behind[Index(id)] || IsSoundPart(id)) {
         continue;

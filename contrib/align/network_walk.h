@@ -8,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/ir/network.h"
 
@@ -66,15 +67,8 @@ inline std::vector<OperationId> InOrder(const Network& network,
   return ordered;
 }
 
-// Return what a node makes, and what it reads.
+// Returns what a node reads.
 using SomeEntries = absl::InlinedVector<EntryId, 4>;
-inline SomeEntries EntriesOf(const Graph& graph, NodeId node) {
-  SomeEntries entries;
-  for (uint32_t i = 0; i < graph.OutputsOf(node); ++i) {
-    entries.push_back(graph.EntryOf(node, i));
-  }
-  return entries;
-}
 inline SomeEntries ReadsOf(const Graph& graph, NodeId node) {
   SomeEntries entries;
   for (const EntryRef& ref : graph.node(node).inputs) {

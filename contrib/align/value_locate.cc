@@ -245,9 +245,9 @@ absl::StatusOr<double> PassedOn(const WalkScene& scene, EntryId entry,
 absl::Status FillLedger(const WalkScene& scene,
                         std::vector<LocatedEntry>* entries) {
   const Graph& graph = scene.index.graph();
-  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
-    LocatedEntry& entry = (*entries)[e];
-    const NodeId node = scene.index.NodeOf(EntryId{e});
+  for (const EntryId id : AllEntries(graph)) {
+    LocatedEntry& entry = (*entries)[Index(id)];
+    const NodeId node = scene.index.NodeOf(id);
     if (entry.state == EntryState::kConstant || !graph.IsFunction(node)) {
       continue;
     }
@@ -260,7 +260,7 @@ absl::Status FillLedger(const WalkScene& scene,
     entry.passed_on = entry.received;
     if (entry.tensors.empty()) continue;
     NODEWISE_ASSIGN_OR_RETURN(entry.passed_on,
-                              PassedOn(scene, EntryId{e}, entry.tensors[0]));
+                              PassedOn(scene, id, entry.tensors[0]));
   }
   return absl::OkStatus();
 }
@@ -502,7 +502,7 @@ struct ExplainedGuess {
 // the nodes behind it, and the change.
 absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
                                             NodeId node) {
-  for (const EntryId entry : EntriesOf(search.walk.graph(), node)) {
+  for (const EntryId entry : EntriesMadeBy(search.walk.graph(), node)) {
     if (search.walk.entry(entry).is_explained()) continue;
     NODEWISE_ASSIGN_OR_RETURN(auto guesses, NearGuesses(search, entry));
     size_t left = guesses.size();
@@ -522,7 +522,7 @@ absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
 EntryId GiveUpOn(CulpritSearch& search, NodeId node) {
   const std::vector<bool> fine = search.walk.FineEntries();
   std::optional<EntryId> first;
-  for (const EntryId entry : EntriesOf(search.walk.graph(), node)) {
+  for (const EntryId entry : EntriesMadeBy(search.walk.graph(), node)) {
     if (fine[Index(entry)]) continue;
     if (!first.has_value()) first = entry;
     search.walk.GiveUp(entry);

@@ -138,8 +138,7 @@ void AddStandIns(const GraphIndex& index, const StandIns& stand_ins,
   for (const NodeFailure& failure : stand_ins.failures) {
     keys.insert(failure.node);
   }
-  for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
-    const NodeId node{n};
+  for (const NodeId node : AllNodes(index.graph())) {
     if (!keys.contains(index.KeyOf(node)) || HasReport(node, *located)) {
       continue;
     }

@@ -58,9 +58,7 @@ ByNode<std::optional<bool>> DifferingNodes(const GraphIndex& index,
   ByNode<std::optional<bool>> differs(index.graph());
   // Tensors of equal hashes are counted, and not named.
   if (comparison.equal_hashes > 0) {
-    for (uint32_t n = 0; n < index.graph().nodes.size(); ++n) {
-      differs[NodeId{n}] = false;
-    }
+    std::ranges::fill(differs, false);
   }
   const auto note = [&](const TensorKey& key, std::optional<bool> differs_now) {
     if (key.role != TensorRole::kOutput) return;
@@ -85,8 +83,8 @@ ByNode<std::optional<bool>> DifferingNodes(const GraphIndex& index,
 
 std::vector<NodeId> DumpDifference::NodesThat(DumpedNode state) const {
   std::vector<NodeId> found;
-  for (uint32_t n = 0; n < index->graph().nodes.size(); ++n) {
-    if (nodes[NodeId{n}] == state) found.push_back(NodeId{n});
+  for (const NodeId node : AllNodes(index->graph())) {
+    if (nodes[node] == state) found.push_back(node);
   }
   return found;
 }
@@ -94,10 +92,10 @@ std::vector<NodeId> DumpDifference::NodesThat(DumpedNode state) const {
 std::vector<NodeId> DumpDifference::ReadersOf(NodeId node) const {
   const Graph& graph = index->graph();
   std::vector<NodeId> readers;
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    const std::vector<EntryRef>& reads = graph.nodes[n].inputs;
-    if (std::ranges::find(reads, Index(node), &EntryRef::node) != reads.end()) {
-      readers.push_back(NodeId{n});
+  for (const NodeId reader : AllNodes(graph)) {
+    const std::vector<EntryRef>& reads = graph.node(reader).inputs;
+    if (std::ranges::count(reads, Index(node), &EntryRef::node) > 0) {
+      readers.push_back(reader);
     }
   }
   return readers;
@@ -122,8 +120,7 @@ absl::StatusOr<DumpDifference> WhereDumpsDiffer(const std::string& expected,
   const auto kept = std::make_shared<const IndexedGraph>(std::move(graph));
   DumpDifference found{{kept, &kept->index}, ByNode<DumpedNode>(kept->graph)};
   const auto differs = DifferingNodes(kept->index, comparison);
-  for (uint32_t n = 0; n < kept->graph.nodes.size(); ++n) {
-    const NodeId node{n};
+  for (const NodeId node : AllNodes(kept->graph)) {
     DumpedNode& state = found.nodes[node];
     if (!differs[node].has_value()) continue;
     state = DumpedNode::kAlike;
@@ -131,7 +128,7 @@ absl::StatusOr<DumpDifference> WhereDumpsDiffer(const std::string& expected,
     state = DumpedNode::kBegins;
     // The graph that TVM's debugger writes does not say which output of a node
     // is read, so that each counts as all.
-    for (const EntryRef& ref : kept->graph.nodes[n].inputs) {
+    for (const EntryRef& ref : kept->graph.node(node).inputs) {
       const std::optional<bool> read = differs[NodeId{ref.node}];
       if (!read.has_value() && state == DumpedNode::kBegins) {
         state = DumpedNode::kUnclear;

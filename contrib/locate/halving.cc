@@ -136,7 +136,7 @@ BisectPath::BisectPath(const GraphIndex& graph_index,
   // Behind the last node, outputs are still wanted.
   for (const EntryId entry : outputs) last_cut[entry] = nodes.size();
   for (size_t i = 0; i < nodes.size(); ++i) {
-    for (const EntryId entry : EntriesOutOf(graph, nodes[i])) {
+    for (const EntryId entry : EntriesMadeBy(graph, nodes[i])) {
       if (last_cut[entry] > i) live.push_back({entry, i + 1, last_cut[entry]});
     }
   }

@@ -429,10 +429,8 @@ absl::Status IntermediateLayerComparator::Compare(LayerSides& sides) {
   options.sink = &reference;
   NODEWISE_RETURN_IF_ERROR(
       sides.RunReference(WithSoundStorage(graph), inputs, options).status());
-  LayerPart all{graph, {}};
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    all.nodes.push_back(NodeId{n});
-  }
+  const IdRange<NodeId> nodes = AllNodes(graph);
+  const LayerPart all{graph, {nodes.begin(), nodes.end()}};
   MadeComparer comparer{sides, made, ByNode<LayerValues>(graph)};
   LayerSink candidate(sides, [&](EntryId entry, const TensorItem& item) {
     return comparer.Compare(entry, item);
@@ -448,7 +446,7 @@ absl::Status IntermediateLayerComparator::Compare(LayerSides& sides) {
       values.read.push_back(made[entry].defined() ? made[entry]
                                                   : sides.GivenFor(entry));
     }
-    for (const EntryId entry : EntriesOutOf(graph, node)) {
+    for (const EntryId entry : EntriesMadeBy(graph, node)) {
       values.expected.push_back(made[entry]);
     }
     NODEWISE_RETURN_IF_ERROR(Judge(sides, node, std::move(values)));

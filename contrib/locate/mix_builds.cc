@@ -66,9 +66,9 @@ absl::StatusOr<std::unique_ptr<Runner>> SafestRunnerOf(
 std::vector<MixedFunction> FunctionsOf(const GraphTarget& candidate,
                                        const GraphTarget& reference) {
   std::map<std::string, std::string> names;  // The reference's, by key.
-  for (uint32_t n = 0; n < reference.graph().nodes.size(); ++n) {
-    names[reference.index().KeyOf(NodeId{n})] =
-        reference.graph().nodes[n].function;
+  for (const NodeId node : AllNodes(reference.graph())) {
+    names[reference.index().KeyOf(node)] =
+        reference.graph().node(node).function;
   }
   std::vector<MixedFunction> functions;
   std::map<std::pair<std::string, std::string>, size_t> known;
@@ -506,7 +506,7 @@ class Mixer {
     std::vector<EntryId> entries;
     const std::vector<NodeId>& nodes = result_.functions[function].nodes;
     for (size_t i = 0; i < nodes.size() && i < kComparedNodes; ++i) {
-      const std::vector<EntryId> made = EntriesOutOf(graph_, nodes[i]);
+      const IdRange<EntryId> made = EntriesMadeBy(graph_, nodes[i]);
       entries.insert(entries.end(), made.begin(), made.end());
     }
     return entries;

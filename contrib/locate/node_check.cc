@@ -176,10 +176,11 @@ class NodeChecker : public TensorSink {
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> inputs,
                               InputsOf(node));
     std::vector<NDArray> made;
-    for (uint32_t slot = 0; slot < graph_.OutputsOf(node); ++slot) {
-      made.push_back(made_[graph_.EntryOf(node, slot)]);
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
+      made.push_back(made_[entry]);
       if (made.back().defined()) continue;
-      return NotFound("the run has not handed out its output {}", slot);
+      return NotFound("the run has not handed out its output {}",
+                      index_.OutputOf(entry));
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const Region region,
@@ -199,7 +200,7 @@ class NodeChecker : public TensorSink {
     // would take the memory of all tensors.
     if (check->Worst().verdict() != Verdict::kPass) {
       check->expected = expected;
-      for (const EntryId entry : EntriesOutOf(graph_, node)) {
+      for (const EntryId entry : EntriesMadeBy(graph_, node)) {
         check->reference.push_back(reference_[entry]);
       }
     }
@@ -343,12 +344,12 @@ class NodeChecker : public TensorSink {
     for (const EntryRef& ref : graph_.node(node).inputs) {
       drop(graph_.EntryOf(ref));
     }
-    for (const EntryId entry : EntriesOutOf(graph_, node)) drop(entry);
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) drop(entry);
   }
 
   // The reference goes on with what the node made.
   void StandIn(NodeId node) {
-    for (const EntryId entry : EntriesOutOf(graph_, node)) {
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
       if (!reference_[entry].defined()) reference_[entry] = made_[entry];
     }
   }

@@ -1,5 +1,6 @@
 #include "contrib/locate/observed_run.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -34,14 +35,12 @@ NodeId FirstWriter(const Graph& graph, const StoragePlan& plan, EntryId victim,
   const uint32_t base = plan.base_of[Index(victim)];
   const uint32_t slot = plan.slot_of[base];
   const NodeId maker = graph.NodeOf(EntryId{base});
-  for (uint32_t n = Index(maker) + 1; n < Index(reader); ++n) {
-    if (!graph.IsFunction(NodeId{n})) continue;
-    for (const EntryId entry : EntriesOutOf(graph, NodeId{n})) {
+  for (const NodeId node : IdRange<NodeId>{Index(maker) + 1, Index(reader)}) {
+    if (!graph.IsFunction(node)) continue;
+    for (const EntryId entry : EntriesMadeBy(graph, node)) {
       const uint32_t made = Index(entry);
       // Another entry of the same base is the victim itself in another shape.
-      if (plan.slot_of[made] == slot && plan.base_of[made] != base) {
-        return NodeId{n};
-      }
+      if (plan.slot_of[made] == slot && plan.base_of[made] != base) return node;
     }
   }
   return NodeId{static_cast<uint32_t>(graph.nodes.size())};
@@ -80,8 +79,8 @@ struct KeepingSink : public TensorSink {
 }  // namespace
 
 KeyedNodes::KeyedNodes(const GraphIndex& index) : graph_(index.graph()) {
-  for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-    nodes_.emplace(index.KeyOf(NodeId{n}), NodeId{n});
+  for (const NodeId node : AllNodes(graph_)) {
+    nodes_.emplace(index.KeyOf(node), node);
   }
 }
 
@@ -101,8 +100,8 @@ std::optional<EntryId> KeyedNodes::MadeEntryOf(const TensorItem& item) const {
 }
 
 RunHashes::RunHashes(const Graph& graph) : made(graph), read(graph) {
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    read[NodeId{n}].resize(graph.nodes[n].inputs.size());
+  for (const NodeId node : AllNodes(graph)) {
+    read[node].resize(graph.node(node).inputs.size());
   }
 }
 
@@ -163,12 +162,10 @@ bool IsSteady(const Graph& graph, NodeId node, const RunHashes& run,
               const RunHashes& other) {
   // A node that reads other bits may well make others: the node that made those
   // is the one that is not steady.
-  if (run.read[node] != other.read[node]) return true;
-  for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
-    const EntryId entry = graph.EntryOf(node, slot);
-    if (run.made[entry] != other.made[entry]) return false;
-  }
-  return true;
+  return run.read[node] != other.read[node] ||
+         std::ranges::all_of(EntriesMadeBy(graph, node), [&](EntryId entry) {
+           return run.made[entry] == other.made[entry];
+         });
 }
 
 ObservedRun::ObservedRun(Runner& runner, const GraphIndex& index,

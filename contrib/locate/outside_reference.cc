@@ -449,7 +449,7 @@ class OutsideLocator {
         const auto definition,
         RunWithLazyBounds(texts_[node].region->network, read));
     std::vector<NDArray> handed_out;
-    for (const EntryId entry : EntriesOutOf(graph_, node)) {
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
       handed_out.push_back(ReferenceOf(entry));
     }
     const std::string& key = index_.KeyOf(node);
@@ -500,7 +500,7 @@ class OutsideLocator {
   absl::StatusOr<double> ShareOf(NodeId node, const OutputError& error) {
     RunOptions run;
     run.node_limit_ms = options_.node_limit_ms;
-    for (const EntryId entry : EntriesOutOf(graph_, node)) {
+    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
       run.patches.push_back({index_.KeyOf(entry), ReferenceOf(entry),
                              request_.reference_name, index_.KeyOf(node)});
     }

@@ -32,7 +32,7 @@ class GraphTaker {
     for (uint32_t& dep : node.control_deps) dep = place_of_[dep];
     std::erase(node.control_deps, kNotTaken);
     place_of_[Index(id)] = static_cast<uint32_t>(graph_.nodes.size());
-    Add(std::move(node), EntriesOutOf(from_, id));
+    Add(std::move(node), EntriesMadeBy(from_, id));
   }
 
   // Adds an input that stands for an entry, regardless of the node that makes
@@ -40,12 +40,12 @@ class GraphTaker {
   void AddInput(std::string name, EntryId entry) {
     GraphNode node;
     node.name = std::move(name);
-    Add(std::move(node), {entry});
+    Add(std::move(node), {Index(entry), Index(entry) + 1});
   }
 
   // Adds a node that reads what has been added, and makes what the graph has
   // under these numbers.
-  void Add(GraphNode node, const std::vector<EntryId>& makes) {
+  void Add(GraphNode node, IdRange<EntryId> makes) {
     if (node.kind == GraphNode::Kind::kInput) {
       graph_.arg_nodes.push_back(static_cast<uint32_t>(graph_.nodes.size()));
     }
@@ -110,29 +110,11 @@ int64_t LastUseOf(const GraphIndex& index, EntryId entry) {
 
 }  // namespace
 
-std::vector<NodeId> FunctionNodesOf(const Graph& graph) {
-  std::vector<NodeId> nodes;
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    if (graph.IsFunction(NodeId{n})) nodes.push_back(NodeId{n});
-  }
-  return nodes;
-}
-
 std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node) {
   std::vector<EntryId> entries;
   for (const EntryRef& ref : graph.node(node).inputs) {
     const EntryId entry = graph.EntryOf(ref);
-    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) {
-      entries.push_back(entry);
-    }
-  }
-  return entries;
-}
-
-std::vector<EntryId> EntriesOutOf(const Graph& graph, NodeId node) {
-  std::vector<EntryId> entries;
-  for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
-    entries.push_back(graph.EntryOf(node, slot));
+    if (std::ranges::count(entries, entry) == 0) entries.push_back(entry);
   }
   return entries;
 }
@@ -166,7 +148,7 @@ Graph WithPrivateStorage(Graph graph) {
   // Only functions get new ids: parameters that are linked into a library are
   // found by theirs.
   for (const NodeId node : FunctionNodesOf(graph)) {
-    for (const EntryId made : EntriesOutOf(graph, node)) {
+    for (const EntryId made : EntriesMadeBy(graph, node)) {
       int32_t& id = graph.entries[Index(made)].storage_id;
       const bool is_nop = graph.node(node).function == kNopFunction;
       const EntryId read =
@@ -190,8 +172,7 @@ uint64_t LargestLiveSet(const Graph& graph, const Params& params) {
   // The outputs live on behind the last node, which is one place more.
   std::vector<uint64_t> begins(graph.nodes.size() + 1);
   std::vector<uint64_t> ends(graph.nodes.size() + 2);
-  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
-    const EntryId entry{e};
+  for (const EntryId entry : AllEntries(graph)) {
     if (!index.IsBase(entry)) continue;
     const NodeId maker = index.NodeOf(entry);
     const bool is_function = graph.IsFunction(maker);
@@ -218,10 +199,9 @@ Graph WithSoundStorage(Graph graph) {
   const GraphIndex index(apart, *plan);
   StoragePlanner planner;
   std::vector<EntryId> alive;
-  for (uint32_t e = 0; e < graph.entries.size(); ++e) {
-    const EntryId entry{e};
+  for (const EntryId entry : AllEntries(graph)) {
     const NodeId node = index.NodeOf(entry);
-    int32_t& id = graph.entries[e].storage_id;
+    int32_t& id = graph.entries[Index(entry)].storage_id;
     if (!index.IsBase(entry)) {
       id = graph.entry(index.BaseOf(entry)).storage_id;
       continue;
@@ -276,7 +256,7 @@ Graph GraphOfOne(const Graph& graph, NodeId node) {
     ref = {static_cast<uint32_t>(place), 0, 0};
   }
   one.control_deps.clear();
-  taker.Add(std::move(one), EntriesOutOf(graph, node));
+  taker.Add(std::move(one), EntriesMadeBy(graph, node));
   Graph alone = taker.Finish();
   for (size_t i = 0; i < alone.entries.size(); ++i) {
     alone.entries[i].storage_id = static_cast<int32_t>(i);
@@ -290,7 +270,7 @@ absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
   for (const EntryRef& ref : graph.node(node).inputs) {
     entries.push_back(graph.EntryOf(ref));
   }
-  std::ranges::copy(EntriesOutOf(graph, node), std::back_inserter(entries));
+  std::ranges::copy(EntriesMadeBy(graph, node), std::back_inserter(entries));
   // Only the types count, so the tensors have no contents, and their shapes are
   // those of the graph, which are not written to.
   std::vector<DLTensor> tensors(entries.size());

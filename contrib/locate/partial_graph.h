@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/params.h"
 #include "nodewise/ir/network.h"
@@ -16,11 +17,8 @@ namespace nodewise {
 
 // Parts of a graph.
 
-// Return the nodes that are functions, in their order; the entries that a node
-// reads, each once, in the order of its inputs; and those that it makes.
-std::vector<NodeId> FunctionNodesOf(const Graph& graph);
+// Returns the entries that a node reads, each once, in the order of its inputs.
 std::vector<EntryId> EntriesReadBy(const Graph& graph, NodeId node);
-std::vector<EntryId> EntriesOutOf(const Graph& graph, NodeId node);
 
 // Returns what a node computes, by the tensors that it read and made in a run.
 // Fails as RegionOf().

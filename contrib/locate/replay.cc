@@ -119,7 +119,7 @@ struct DumpSurvey : public TensorSink {
       const EntryId entry = graph.EntryOf(refs[slot]);
       if (!has[entry]) return why("its input", slot, entry);
     }
-    for (const EntryId entry : EntriesOutOf(graph, node)) {
+    for (const EntryId entry : EntriesMadeBy(graph, node)) {
       if (!has[entry]) return why("its output", index.OutputOf(entry), entry);
     }
     return "";
@@ -144,9 +144,11 @@ class JudgedTensors : public TensorSource {
     const Graph& graph = index.graph();
     for (const NodeId node : FunctionNodesOf(graph)) {
       if (!is_judged[node]) continue;
-      for (const auto& entries :
-           {EntriesReadBy(graph, node), EntriesOutOf(graph, node)}) {
-        for (const EntryId entry : entries) is_needed_[entry] = true;
+      for (const EntryRef& ref : graph.node(node).inputs) {
+        is_needed_[graph.EntryOf(ref)] = true;
+      }
+      for (const EntryId entry : EntriesMadeBy(graph, node)) {
+        is_needed_[entry] = true;
       }
     }
     // One may be an input that no node reads.

@@ -34,7 +34,7 @@ bool IsWithoutConsequence(const GraphIndex& index, const NodeChecks& checks,
                           Misreported* misreported) {
   const Graph& graph = index.graph();
   bool is_read = false;
-  for (const EntryId entry : EntriesOutOf(graph, misreported->node)) {
+  for (const EntryId entry : EntriesMadeBy(graph, misreported->node)) {
     for (const NodeId reader : index.ReadersOf(entry)) {
       const auto check =
           std::ranges::find(checks.nodes, reader, &NodeCheck::node);
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<TensorPatch>> PatchesOfWholeRun(
   ObserveOptions options{.may_be_cut = true,
                          .node_limit_ms = suspect.node_limit_ms};
   for (const NodeId node : nodes) {
-    const auto made = EntriesOutOf(index.graph(), node);
+    const auto made = EntriesMadeBy(index.graph(), node);
     options.keeps.insert(options.keeps.end(), made.begin(), made.end());
   }
   ObservedRun run(suspect.candidate, index, suspect.inputs, options);
@@ -125,7 +125,7 @@ absl::StatusOr<std::optional<NodeId>> FindSpoiler(const Suspect& suspect) {
   // All that stands in for them is in memory at once.
   uint64_t bytes = 0;
   for (const NodeId node : earlier) {
-    for (const EntryId entry : EntriesOutOf(suspect.index.graph(), node)) {
+    for (const EntryId entry : EntriesMadeBy(suspect.index.graph(), node)) {
       bytes += suspect.index.BytesOf(entry);
     }
   }

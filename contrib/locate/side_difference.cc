@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/compare/metrics.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/locate/mix_builds.h"
@@ -29,14 +30,13 @@ class SideComparer {
         candidate_(candidate),
         expected_(reference.graph),
         found_(candidate.graph) {
-    for (uint32_t n = 0; n < candidate.graph.nodes.size(); ++n) {
-      partners_.emplace(found_.KeyOf(NodeId{n}), NodeId{n});
+    for (const NodeId node : AllNodes(candidate.graph)) {
+      partners_.emplace(found_.KeyOf(node), node);
     }
   }
 
   std::vector<SideDifference> Compare() {
-    for (uint32_t n = 0; n < reference_.graph.nodes.size(); ++n) {
-      const NodeId expected{n};
+    for (const NodeId expected : AllNodes(reference_.graph)) {
       const std::string& key = expected_.KeyOf(expected);
       // Those without a partner in the end are the candidate's alone.
       const auto partner = partners_.find(key);
@@ -47,10 +47,10 @@ class SideComparer {
       CompareNodes(expected, partner->second);
       partners_.erase(partner);
     }
-    for (uint32_t n = 0; n < candidate_.graph.nodes.size(); ++n) {
-      const std::string& key = found_.KeyOf(NodeId{n});
+    for (const NodeId found : AllNodes(candidate_.graph)) {
+      const std::string& key = found_.KeyOf(found);
       if (!partners_.contains(key)) continue;
-      Add(WhatOf(candidate_, NodeId{n}), key, "one of that name", "nothing");
+      Add(WhatOf(candidate_, found), key, "one of that name", "nothing");
     }
     return std::move(differences_);
   }
@@ -88,8 +88,8 @@ class SideComparer {
 
   static std::string TypesOf(const Graph& graph, NodeId node) {
     std::vector<std::string> types;
-    for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
-      const GraphEntry& entry = graph.entry(graph.EntryOf(node, slot));
+    for (const EntryId made : EntriesMadeBy(graph, node)) {
+      const GraphEntry& entry = graph.entry(made);
       types.push_back(TypeToString(entry.shape, entry.dtype));
     }
     return ListOf(types);

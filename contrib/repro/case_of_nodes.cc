@@ -8,6 +8,7 @@
 #include "contrib/repro/cut_graph.h"
 #include "contrib/repro/node_trial.h"
 #include "fmt/format.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/runner/mixed_target.h"
 #include "nodewise/runner/node_graph.h"
@@ -94,8 +95,7 @@ struct PlanFaultCutter {
     // over it.
     const int32_t id = graph.entry(entry).storage_id;
     bool shows = false;
-    for (uint32_t slot = 0; slot < graph.OutputsOf(fault.writer); ++slot) {
-      const EntryId written = graph.EntryOf(fault.writer, slot);
+    for (const EntryId written : EntriesMadeBy(graph, fault.writer)) {
       if (graph.entry(written).storage_id != id) continue;
       cut.shared.push_back(written);
       shows = true;
@@ -109,9 +109,8 @@ struct PlanFaultCutter {
       cut.heads.push_back(fault.victim);
     } else {
       nodes.insert(fault.reader);
-      for (uint32_t slot = 0; slot < graph.OutputsOf(fault.reader); ++slot) {
-        cut.heads.push_back(graph.EntryOf(fault.reader, slot));
-      }
+      const IdRange<EntryId> made = EntriesMadeBy(graph, fault.reader);
+      cut.heads.assign(made.begin(), made.end());
     }
     cut.nodes.assign(nodes.begin(), nodes.end());
     return absl::OkStatus();
@@ -179,8 +178,7 @@ struct EarlierSearch {
 
   Nodes NodesBefore() const {
     Nodes before;
-    for (uint32_t n = 0; n < Index(node); ++n) {
-      const NodeId id{n};
+    for (const NodeId id : IdRange<NodeId>{0, Index(node)}) {
       // Nodes that run nowhere in this process stay out of it here, too.
       const bool may_run = source.may_run == nullptr || source.may_run(id);
       if (CallsLibrary(graph.node(id)) && may_run) before.push_back(id);
@@ -211,9 +209,8 @@ struct EarlierSearch {
     ReproCase with = node_case;
     GraphCut cut{earlier};
     cut.nodes.push_back(node);
-    for (uint32_t slot = 0; slot < graph.OutputsOf(node); ++slot) {
-      cut.heads.push_back(graph.EntryOf(node, slot));
-    }
+    const IdRange<EntryId> made = EntriesMadeBy(graph, node);
+    cut.heads.assign(made.begin(), made.end());
     InputNames names(source);
     // The inputs of the case's own node keep their names and their tensors,
     // while those of earlier nodes are added behind them.

@@ -199,10 +199,10 @@ class Cutter {
                               : made_.at(graph_.EntryOf(node.inputs[slot]));
     }
     const uint32_t number = Append(std::move(node));
-    for (uint32_t slot = 0; slot < graph_.OutputsOf(id); ++slot) {
-      const EntryId entry = graph_.EntryOf(id, slot);
+    uint32_t slot = 0;
+    for (const EntryId entry : EntriesMadeBy(graph_, id)) {
       AddEntry(entry, true);
-      made_[entry] = {number, slot, 0};
+      made_[entry] = {number, slot++, 0};
     }
   }
 
@@ -373,9 +373,7 @@ std::string ContentOfNode(const Graph& graph, NodeId id,
   };
   for (const EntryRef& ref : node.inputs) add_entry(graph.EntryOf(ref));
   AddPart("", &content);
-  for (uint32_t slot = 0; slot < graph.OutputsOf(id); ++slot) {
-    add_entry(graph.EntryOf(id, slot));
-  }
+  for (const EntryId made : EntriesMadeBy(graph, id)) add_entry(made);
   const auto region = RegionOfNodeIn(graph, id, operators);
   // Compiled functions of two names are two pieces of code.
   const bool is_built_in = HasBuiltInFunctions(graph) && region.ok();
@@ -563,9 +561,8 @@ absl::Status VisitCases(
 std::vector<NodeId> DistinctNodes(const Graph& graph, const OpSet& operators) {
   std::vector<NodeId> distinct;
   std::set<std::string> seen;
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    const NodeId node{n};
-    if (!CallsLibrary(graph.nodes[n])) continue;
+  for (const NodeId node : AllNodes(graph)) {
+    if (!CallsLibrary(graph.node(node))) continue;
     if (seen.insert(ContentOfNode(graph, node, operators)).second) {
       distinct.push_back(node);
     }

@@ -7,6 +7,7 @@
 #include "contrib/repro/hidden_network.h"
 #include "contrib/repro/node_trial.h"
 #include "fmt/format.h"
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/module/library_summary.h"
 #include "nodewise/ndarray/hash.h"
@@ -111,9 +112,8 @@ struct KeptLister {
   }
 
   void ListNodes() {
-    for (uint32_t n = 0; n < node_case.graph.nodes.size(); ++n) {
-      if (!node_case.graph.IsFunction(NodeId{n})) continue;
-      const auto region = RegionOfNodeIn(node_case.graph, NodeId{n}, operators);
+    for (const NodeId node : FunctionNodesOf(node_case.graph)) {
+      const auto region = RegionOfNodeIn(node_case.graph, node, operators);
       if (region.ok()) ListNetwork(region->network);
     }
   }

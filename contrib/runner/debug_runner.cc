@@ -70,8 +70,7 @@ void NoteSharing(const FoundPatch& patch, const DebugExecutor& executor,
   const EntryId base = index.BaseOf(patch.entry);
   if (base == patch.entry) return;
   std::vector<std::string> names;
-  for (uint32_t entry = 0; entry < index.graph().entries.size(); ++entry) {
-    const EntryId other{entry};
+  for (const EntryId other : AllEntries(index.graph())) {
     if (index.BaseOf(other) != base || other == patch.entry) continue;
     names.push_back(index.OutputOf(other) == 0
                         ? index.KeyOf(index.NodeOf(other))
@@ -211,8 +210,8 @@ class DebugRunner : public GraphRunner {
     // The observer takes the choice by node, so that a run asks for each name
     // once and not for each tensor.
     if (options.select) {
-      for (uint32_t n = 0; n < executor_.graph().nodes.size(); ++n) {
-        const std::string& key = executor_.index().KeyOf(NodeId{n});
+      for (const NodeId node : AllNodes(executor_.graph())) {
+        const std::string& key = executor_.index().KeyOf(node);
         observer.nodes.push_back(options.select(key));
       }
     }
@@ -267,8 +266,7 @@ class DebugRunner : public GraphRunner {
 
   void AddUnread(NodeId node, RunResult* result) const {
     const Graph& graph = executor_.graph();
-    for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-      const EntryId entry = graph.EntryOf(node, o);
+    for (const EntryId entry : EntriesMadeBy(graph, node)) {
       const DLDataType dtype = graph.entry(entry).dtype;
       // A type that has no numbers, such as a handle, may hold anything, so the
       // user is told that it was not searched.
@@ -278,9 +276,7 @@ class DebugRunner : public GraphRunner {
   }
 
   absl::Status TakeOutputsOf(NodeId node, RunResult* result) const {
-    const Graph& graph = executor_.graph();
-    for (uint32_t o = 0; o < graph.OutputsOf(node); ++o) {
-      const EntryId entry = graph.EntryOf(node, o);
+    for (const EntryId entry : EntriesMadeBy(executor_.graph(), node)) {
       NODEWISE_ASSIGN_OR_RETURN(const NDArray array,
                                 executor_.ReadEntry(entry));
       NODEWISE_ASSIGN_OR_RETURN(NDArray copy, array.CopyToHost());

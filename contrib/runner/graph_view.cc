@@ -1,5 +1,6 @@
 #include "nodewise/runner/graph_view.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -30,12 +31,10 @@ class NodeSink : public TensorSink {
         has_come_(graph_) {
     // Lowering has noted in the nodes which values of the network their outputs
     // are; outputs without a name are those that nothing else can see.
-    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
-      for (uint32_t o = 0; o < graph_.OutputsOf(NodeId{n}); ++o) {
-        const auto name = ValueNameOf(graph_, {n, o, 0});
-        if (!name.has_value()) continue;
-        entries_.emplace(*name, graph_.EntryOf(NodeId{n}, o));
-      }
+    for (const EntryId entry : AllEntries(graph_)) {
+      const auto name = ValueNameOf(
+          graph_, {Index(index.NodeOf(entry)), index.OutputOf(entry), 0});
+      if (name.has_value()) entries_.emplace(*name, entry);
     }
     // Constants of the network do not come from the runner: the graph has them.
     for (const NamedTensor& param : lowered.params) {
@@ -70,10 +69,9 @@ class NodeSink : public TensorSink {
 
  private:
   bool IsComplete(NodeId node) const {
-    for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-      if (!has_come_[graph_.EntryOf(node, o)]) return false;
-    }
-    return true;
+    return std::ranges::all_of(
+        EntriesMadeBy(graph_, node),
+        [this](EntryId entry) { return bool{has_come_[entry]}; });
   }
 
   absl::Status HandNext() {
@@ -119,9 +117,7 @@ class NodeSink : public TensorSink {
     for (const EntryRef& ref : graph_.node(node).inputs) {
       drop(graph_.EntryOf(ref));
     }
-    for (uint32_t o = 0; o < graph_.OutputsOf(node); ++o) {
-      drop(graph_.EntryOf(node, o));
-    }
+    for (const EntryId made : EntriesMadeBy(graph_, node)) drop(made);
   }
 
   const Graph& graph_;

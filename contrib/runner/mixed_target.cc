@@ -24,13 +24,12 @@ constexpr std::string_view kNodeAttribute = "nodewise.node";
 // already is replaced: the graph may be one that was marked before.
 Graph WithNodeMarks(const GraphIndex& index) {
   Graph graph = index.graph();
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    GraphNode& node = graph.nodes[n];
-    if (node.kind != GraphNode::Kind::kFunction) continue;
+  for (const NodeId id : FunctionNodesOf(graph)) {
+    GraphNode& node = graph.nodes[Index(id)];
     std::erase_if(node.attrs, [](const auto& attribute) {
       return attribute.first == kNodeAttribute;
     });
-    node.attrs.emplace_back(kNodeAttribute, index.KeyOf(NodeId{n}));
+    node.attrs.emplace_back(kNodeAttribute, index.KeyOf(id));
   }
   return graph;
 }
@@ -68,9 +67,7 @@ absl::StatusOr<Partners> PairNodes(const GraphTarget& candidate,
                                    const GraphTarget& reference) {
   const Graph& expected = reference.graph();
   Partners partners;
-  for (uint32_t n = 0; n < candidate.graph().nodes.size(); ++n) {
-    const NodeId node{n};
-    if (!candidate.graph().IsFunction(node)) continue;
+  for (const NodeId node : FunctionNodesOf(candidate.graph())) {
     const std::string& key = candidate.index().KeyOf(node);
     // FindNode() takes names and numbers too, which do not make a pair.
     const auto found = reference.index().FindNode(key);
@@ -83,7 +80,7 @@ absl::StatusOr<Partners> PairNodes(const GraphTarget& candidate,
     const GraphNode& partner = expected.node(*found);
     NODEWISE_RETURN_IF_ERROR(
         At("node " + key, CheckPair(candidate.graph().node(node), partner)));
-    partners[key] = {n, partner.function, partner.attrs};
+    partners[key] = {Index(node), partner.function, partner.attrs};
   }
   return partners;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/support/status.h"
 
@@ -75,7 +76,7 @@ absl::StatusOr<std::vector<std::string>> ChooseNodes(
   const Graph& graph = index.graph();
   // By node and not by expression: nodes come out in the order of the graph,
   // each once.
-  std::vector<bool> is_chosen(graph.nodes.size());
+  ByNode<bool> is_chosen(graph);
   // Names come from files, and may be any bytes.
   RE2::Options options(RE2::Latin1);
   options.set_log_errors(false);
@@ -86,10 +87,9 @@ absl::StatusOr<std::vector<std::string>> ChooseNodes(
                              text, expression.error());
     }
     bool is_found = false;
-    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      if (!graph.IsFunction(NodeId{n})) continue;
-      if (!IsFound(index, NodeId{n}, expression)) continue;
-      is_chosen[n] = is_found = true;
+    for (const NodeId node : FunctionNodesOf(graph)) {
+      if (!IsFound(index, node, expression)) continue;
+      is_chosen[node] = is_found = true;
     }
     if (is_found) continue;
     return NotFound(
@@ -98,8 +98,8 @@ absl::StatusOr<std::vector<std::string>> ChooseNodes(
         text);
   }
   std::vector<std::string> keys;
-  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    if (is_chosen[n]) keys.push_back(index.KeyOf(NodeId{n}));
+  for (const NodeId node : AllNodes(graph)) {
+    if (is_chosen[node]) keys.push_back(index.KeyOf(node));
   }
   return keys;
 }

@@ -17,36 +17,6 @@ namespace nodewise {
 
 class DebugExecutor;
 
-// Numbers of nodes or entries one after the other.
-template <typename Id>
-struct IdRange {
-  struct Iterator {
-    Id id;
-    Id operator*() const { return id; }
-    Iterator& operator++() {
-      id = Id{Index(id) + 1};
-      return *this;
-    }
-    bool operator==(const Iterator&) const = default;
-  };
-  Iterator begin() const { return {Id{first}}; }
-  Iterator end() const { return {Id{past_last}}; }
-
-  uint32_t first;
-  uint32_t past_last;
-};
-
-// Return the nodes of a graph, its entries, and those of one node's outputs.
-inline IdRange<NodeId> AllNodes(const Graph& graph) {
-  return {0, static_cast<uint32_t>(graph.nodes.size())};
-}
-inline IdRange<EntryId> AllEntries(const Graph& graph) {
-  return {0, static_cast<uint32_t>(graph.entries.size())};
-}
-inline IdRange<EntryId> EntriesMadeBy(const Graph& graph, NodeId node) {
-  return {graph.node_row_ptr[Index(node)], graph.node_row_ptr[Index(node) + 1]};
-}
-
 // What may be seen of a run, and not changed. Valid while its executor lives;
 // copies are as good.
 class RunView {

@@ -50,6 +50,53 @@ using ByNode = ById<NodeId, T>;
 template <typename T>
 using ByEntry = ById<EntryId, T>;
 
+// Numbers of nodes or entries one after the other.
+template <typename Id>
+struct IdRange {
+  struct Iterator {
+    using value_type = Id;
+    using difference_type = std::ptrdiff_t;
+
+    Id id;
+    Id operator*() const { return id; }
+    Iterator& operator++() {
+      id = Id{Index(id) + 1};
+      return *this;
+    }
+    Iterator operator++(int) {
+      const Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const Iterator&) const = default;
+  };
+  Iterator begin() const { return {Id{first}}; }
+  Iterator end() const { return {Id{past_last}}; }
+
+  uint32_t first;
+  uint32_t past_last;
+};
+
+// Return the nodes of a graph, its entries, and those of one node's outputs.
+inline IdRange<NodeId> AllNodes(const Graph& graph) {
+  return {0, static_cast<uint32_t>(graph.nodes.size())};
+}
+inline IdRange<EntryId> AllEntries(const Graph& graph) {
+  return {0, static_cast<uint32_t>(graph.entries.size())};
+}
+inline IdRange<EntryId> EntriesMadeBy(const Graph& graph, NodeId node) {
+  return {graph.node_row_ptr[Index(node)], graph.node_row_ptr[Index(node) + 1]};
+}
+
+// Returns the nodes that are functions, in their order.
+inline std::vector<NodeId> FunctionNodesOf(const Graph& graph) {
+  std::vector<NodeId> nodes;
+  for (const NodeId node : AllNodes(graph)) {
+    if (graph.IsFunction(node)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
 // When a node ran, on the monotonic clock. Both 0 for a node that did not.
 struct NodeTime {
   int64_t start_ns = 0;
