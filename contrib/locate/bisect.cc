@@ -182,31 +182,49 @@ std::vector<size_t> AllHeads(const Graph& graph) {
   return heads;
 }
 
-class Bisector {
- public:
-  // One turn of the search for nodes that end runs. All must outlive this.
-  Bisector(const BisectRequest& request, const BisectOptions& options,
-           const StandInSearch& search)
-      : request_(request), options_(options), search_(search) {}
+// One turn of the search for nodes that end runs.
+struct Bisector {
+  const BisectRequest& request;
+  const BisectOptions& options;
+  const StandInSearch& search;
+  const GraphIndex& index = request.index;
+  const Graph& graph = index.graph();
+  const Tolerance tolerance = AccumulatedTolerance(graph);
+  // To all outputs, then to the wrong ones.
+  BisectPath path{index, AllHeads(graph)};
+  ReferenceRest rest{index, request.operators};
+  std::unique_ptr<Runner> candidate = {};
+  // The hashes of the candidate's run that the questions are about.
+  RunHashes hashes = {};
+  // The network's inputs, and the tensors that cuts need.
+  ByEntry<NDArray> kept = {};
+  // The outputs as the reference makes them.
+  std::vector<NDArray> reference = {};
+  WrongOutputs wrong = {};
+  WrongOutputs at_first = {};  // Before anything was mended.
+  double left_before = 1;      // The share of that error before this round.
+  // The tensors that stand in for culprits of the rounds before, and for those
+  // of this one if they are replaced one by one.
+  std::vector<TensorPatch> patches = {};
+  std::vector<TensorPatch> replacements = {};
+  std::vector<NodeId> accused = {};  // In this round.
+  NodeId first{};
+  size_t round = 0;
+  BisectResult result = {};
 
   absl::StatusOr<BisectResult> Run() {
     NODEWISE_RETURN_IF_ERROR(Search());
-    AddStandIns(index_, search_.stand_ins(), &result_.located);
-    if (result_.first.has_value()) NoteFirst();
-    return std::move(result_);
+    AddStandIns(index, search.stand_ins(), &result.located);
+    if (result.first.has_value()) NoteFirst();
+    return std::move(result);
   }
 
-  // How often the candidate and the reference have run, also where Run() fails.
-  size_t candidate_runs() const { return result_.candidate_runs; }
-  size_t reference_runs() const { return result_.reference_runs; }
-
- private:
   absl::Status Search() {
-    NODEWISE_RETURN_IF_ERROR(rest_.Prepare(path_.nodes));
+    NODEWISE_RETURN_IF_ERROR(rest.Prepare(path.nodes));
     // No run comes to its end.
-    if (search_.is_cut) return absl::OkStatus();
+    if (search.is_cut) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(RunBoth());
-    if (wrong_.empty()) return absl::OkStatus();
+    if (wrong.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, AskEndsAgain());
     if (!is_steady) return absl::OkStatus();
     for (bool goes_on = true; goes_on;) {
@@ -215,7 +233,7 @@ class Bisector {
         return Note(k, left).is_yes();
       };
       NODEWISE_ASSIGN_OR_RETURN(const size_t found,
-                                FirstLeap(0, path_.size(), asks));
+                                FirstLeap(0, path.size(), asks));
       NODEWISE_ASSIGN_OR_RETURN(const bool can_be_mended, Confirm(found));
       if (!can_be_mended) break;
       NODEWISE_ASSIGN_OR_RETURN(goes_on, Mend());
@@ -225,60 +243,60 @@ class Bisector {
 
   // The two ends: the candidate's run, all of it, and the reference's.
   absl::Status RunBoth() {
-    NODEWISE_ASSIGN_OR_RETURN(candidate_, search_.makers.candidate());
-    if (!candidate_->Can(Capability::kTensors)) {
+    NODEWISE_ASSIGN_OR_RETURN(candidate, search.makers.candidate());
+    if (!candidate->Can(Capability::kTensors)) {
       return Unimplemented(
           "{}: cannot hand out what its nodes make, which bisecting needs",
-          candidate_->name());
+          candidate->name());
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
                               RunCandidate());
-    NODEWISE_ASSIGN_OR_RETURN(reference_, RunRest(0, kept_));
-    NODEWISE_ASSIGN_OR_RETURN(wrong_,
-                              FindWrongOutputs(reference_, outputs, tolerance_,
-                                               &result_.located.outputs));
-    at_first_ = wrong_;
+    NODEWISE_ASSIGN_OR_RETURN(reference, RunRest(0, kept));
+    NODEWISE_ASSIGN_OR_RETURN(wrong,
+                              FindWrongOutputs(reference, outputs, tolerance,
+                                               &result.located.outputs));
+    at_first = wrong;
     NODEWISE_RETURN_IF_ERROR(ChoosePath());
-    result_.nodes_on_path = path_.size();
+    result.nodes_on_path = path.size();
     return absl::OkStatus();
   }
 
   ObservedRun RunOf(ObserveOptions run) const {
-    run.node_limit_ms = options_.node_limit_ms;
-    run.with_node_inputs = candidate_->Can(Capability::kNodeInputs);
+    run.node_limit_ms = options.node_limit_ms;
+    run.with_node_inputs = candidate->Can(Capability::kNodeInputs);
     run.with_hashes = true;
-    return {*candidate_, index_, request_.inputs, std::move(run)};
+    return {*candidate, index, request.inputs, std::move(run)};
   }
 
   // Runs all of the candidate, and keeps what the first questions need.
   absl::StatusOr<std::vector<NamedTensor>> RunCandidate() {
-    std::vector<EntryId> keeps = path_.given;
-    if (path_.size() > 1) {
-      const auto cuts = path_.CutsBetween(0, path_.size(), options_.most_bytes);
-      std::ranges::copy(path_.LiveAt(cuts), std::back_inserter(keeps));
+    std::vector<EntryId> keeps = path.given;
+    if (path.size() > 1) {
+      const auto cuts = path.CutsBetween(0, path.size(), options.most_bytes);
+      std::ranges::copy(path.LiveAt(cuts), std::back_inserter(keeps));
     }
-    ObservedRun run = RunOf({.keeps = std::move(keeps), .patches = patches_});
+    ObservedRun run = RunOf({.keeps = std::move(keeps), .patches = patches});
     NODEWISE_RETURN_IF_ERROR(run.Run());
-    ++result_.candidate_runs;
-    hashes_ = run.hashes();
-    kept_ = std::move(run.kept());
+    ++result.candidate_runs;
+    hashes = run.hashes();
+    kept = std::move(run.kept());
     return run.result().outputs;
   }
 
   // Only what the wrong outputs depend on counts.
   absl::Status ChoosePath() {
-    if (wrong_.empty()) return absl::OkStatus();
-    path_ = BisectPath(index_, wrong_.heads);
-    if (path_.size() > 0) return absl::OkStatus();
+    if (wrong.empty()) return absl::OkStatus();
+    path = BisectPath(index, wrong.heads);
+    if (path.size() > 0) return absl::OkStatus();
     return FailedPrecondition(
         "{}: output {} is an input of the network, which no node makes, and "
         "something has written over it",
-        candidate_->name(), wrong_.names[0]);
+        candidate->name(), wrong.names[0]);
   }
 
   ByEntry<NDArray> Given() const {
-    ByEntry<NDArray> given(graph_);
-    for (const EntryId entry : path_.given) given[entry] = kept_[entry];
+    ByEntry<NDArray> given(graph);
+    for (const EntryId entry : path.given) given[entry] = kept[entry];
     return given;
   }
 
@@ -286,89 +304,89 @@ class Bisector {
   absl::StatusOr<std::vector<NDArray>> RunRest(size_t cut,
                                                const ByEntry<NDArray>& made) {
     ByEntry<NDArray> tensors = Given();
-    for (const EntryId entry : path_.LiveAt({cut})) {
+    for (const EntryId entry : path.LiveAt({cut})) {
       tensors[entry] = made[entry];
     }
-    ++result_.reference_runs;
-    return rest_.Run(absl::MakeConstSpan(path_.nodes).subspan(cut),
-                     std::move(tensors), path_.outputs);
+    ++result.reference_runs;
+    return rest.Run(absl::MakeConstSpan(path.nodes).subspan(cut),
+                    std::move(tensors), path.outputs);
   }
 
   const BisectQuestion& Note(size_t taken, double left,
                              bool is_repeated = false) {
     const std::string last =
-        taken == 0 ? "" : index_.KeyOf(path_.nodes[taken - 1]);
-    result_.questions.push_back({taken, last, left, is_repeated, round_});
-    if (options_.progress) {
+        taken == 0 ? "" : index.KeyOf(path.nodes[taken - 1]);
+    result.questions.push_back({taken, last, left, is_repeated, round});
+    if (options.progress) {
       // Both ends and the answer are asked twice.
-      const size_t total = std::bit_width(path_.size()) + 6;
-      options_.progress(std::min(result_.questions.size(), total), total);
+      const size_t total = std::bit_width(path.size()) + 6;
+      options.progress(std::min(result.questions.size(), total), total);
     }
-    return result_.questions.back();
+    return result.questions.back();
   }
 
   absl::StatusOr<double> AskOf(size_t cut, const ByEntry<NDArray>& made) {
     NODEWISE_ASSIGN_OR_RETURN(const auto outputs, RunRest(cut, made));
-    return wrong_.ShareLeft(outputs);
+    return wrong.ShareLeft(outputs);
   }
 
   // Halving asks for a cut between what it knows; what is kept is made anew for
   // that part of the path where it does not reach so far.
   absl::StatusOr<double> Ask(size_t cut) {
     if (!IsKept(cut)) NODEWISE_RETURN_IF_ERROR(KeepAround(cut));
-    return AskOf(cut, kept_);
+    return AskOf(cut, kept);
   }
 
   bool IsKept(size_t cut) const {
-    return std::ranges::all_of(path_.LiveAt({cut}), [this](EntryId entry) {
-      return kept_[entry].defined();
+    return std::ranges::all_of(path.LiveAt({cut}), [this](EntryId entry) {
+      return kept[entry].defined();
     });
   }
 
   absl::Status KeepAround(size_t cut) {
-    size_t low = 0, high = path_.size();
-    for (const BisectQuestion& question : result_.questions) {
-      if (question.round != round_) continue;
+    size_t low = 0, high = path.size();
+    for (const BisectQuestion& question : result.questions) {
+      if (question.round != round) continue;
       if (question.is_yes()) {
         high = std::min(high, question.taken);
       } else {
         low = std::max(low, question.taken);
       }
     }
-    const auto cuts = path_.CutsBetween(low, high, options_.most_bytes);
-    const std::vector<EntryId> live = path_.LiveAt(cuts);
+    const auto cuts = path.CutsBetween(low, high, options.most_bytes);
+    const std::vector<EntryId> live = path.LiveAt(cuts);
     // Tensors that other cuts needed are let go first: both together might take
     // twice the memory that there is for them.
-    kept_ = Given();
+    kept = Given();
     ObservedRun run = RunOf({.keeps = live,
-                             .last = path_.nodes[cuts.back() - 1],
-                             .patches = patches_});
+                             .last = path.nodes[cuts.back() - 1],
+                             .patches = patches});
     NODEWISE_RETURN_IF_ERROR(run.Run());
-    ++result_.candidate_runs;
+    ++result.candidate_runs;
     for (const EntryId entry : live) {
-      kept_[entry] = run.kept()[entry];
+      kept[entry] = run.kept()[entry];
       const RunHashes::Hash hash = run.hashes().made[entry];
-      if (hash.has_value() && hash != hashes_.made[entry]) {
+      if (hash.has_value() && hash != hashes.made[entry]) {
         return Changes(entry);
       }
     }
     if (IsKept(cut)) return absl::OkStatus();
     return NotFound("{}: has not handed out all that nodes behind {} read",
-                    candidate_->name(), index_.KeyOf(path_.nodes[cut - 1]));
+                    candidate->name(), index.KeyOf(path.nodes[cut - 1]));
   }
 
   absl::Status Changes(EntryId entry) const {
     return FailedPrecondition(
         "{}: {} had other bits in another run of the same inputs, so that no "
         "answer could be trusted",
-        candidate_->name(), index_.KeyOf(entry));
+        candidate->name(), index.KeyOf(entry));
   }
 
   // Returns false if the candidate is not deterministic, with its culprits.
   absl::StatusOr<bool> AskEndsAgain() {
     Note(0, 0);
-    Note(path_.size(), 1);
-    NODEWISE_ASSIGN_OR_RETURN(const double none, AskOf(0, kept_));
+    Note(path.size(), 1);
+    NODEWISE_ASSIGN_OR_RETURN(const double none, AskOf(0, kept));
     Note(0, none, true);
     if (none != 0) {
       return FailedPrecondition(
@@ -377,26 +395,26 @@ class Bisector {
     }
     ObservedRun run = RunOf({});
     NODEWISE_RETURN_IF_ERROR(run.Run());
-    ++result_.candidate_runs;
+    ++result.candidate_runs;
     NODEWISE_ASSIGN_OR_RETURN(const double all,
-                              wrong_.ShareLeftIn(run.result().outputs));
-    Note(path_.size(), all, true);
+                              wrong.ShareLeftIn(run.result().outputs));
+    Note(path.size(), all, true);
     return CheckSteady(run.hashes());
   }
 
   // Compares a further run of the candidate with the first.
   absl::StatusOr<bool> CheckSteady(const RunHashes& other) {
     bool is_steady = true;
-    for (const NodeId node : path_.nodes) {
-      if (IsSteady(graph_, node, hashes_, other)) continue;
-      AddUnsteady(index_, node, &result_.located);
+    for (const NodeId node : path.nodes) {
+      if (IsSteady(graph, node, hashes, other)) continue;
+      AddUnsteady(index, node, &result.located);
       is_steady = false;
     }
     if (!is_steady) return false;
     // An output may be written over by something that is not on the path.
-    for (const size_t head : wrong_.heads) {
-      if (hashes_.outputs[head] == other.outputs[head]) continue;
-      return Changes(graph_.EntryOf(graph_.heads[head]));
+    for (const size_t head : wrong.heads) {
+      if (hashes.outputs[head] == other.outputs[head]) continue;
+      return Changes(graph.EntryOf(graph.heads[head]));
     }
     return true;
   }
@@ -406,9 +424,9 @@ class Bisector {
   // asked again. Returns whether there are culprits that can be mended.
   absl::StatusOr<bool> Confirm(size_t found) {
     ObservedRun run =
-        RunOf({.keeps = path_.LiveAt({found - 1, found}), .patches = patches_});
-    ByNode<bool> is_judged(graph_);
-    for (size_t i = 0; i < found; ++i) is_judged[path_.nodes[i]] = true;
+        RunOf({.keeps = path.LiveAt({found - 1, found}), .patches = patches});
+    ByNode<bool> is_judged(graph);
+    for (size_t i = 0; i < found; ++i) is_judged[path.nodes[i]] = true;
     NODEWISE_ASSIGN_OR_RETURN(
         const NodeChecks checks,
         Check(&run, true, [&](NodeId node) { return is_judged[node]; }));
@@ -416,9 +434,9 @@ class Bisector {
     if (!is_steady) return false;
     NODEWISE_RETURN_IF_ERROR(AskAgain(found - 1, run.kept()));
     NODEWISE_RETURN_IF_ERROR(AskAgain(found, run.kept()));
-    const NodeId node = path_.nodes[found - 1];
-    accused_ = AddVerdicts(index_, checks, hashes_, node, &result_.located);
-    if (round_ == 0) first_ = node;
+    const NodeId node = path.nodes[found - 1];
+    accused = AddVerdicts(index, checks, hashes, node, &result.located);
+    if (round == 0) first = node;
     NoteFirst();
     return HaveReplacements(checks);
   }
@@ -427,91 +445,90 @@ class Bisector {
   absl::StatusOr<NodeChecks> Check(ObservedRun* run, bool with_accumulated,
                                    std::function<bool(NodeId)> selects) {
     NODEWISE_ASSIGN_OR_RETURN(NodeChecks checks,
-                              CheckNodes(index_, request_.operators, *run,
+                              CheckNodes(index, request.operators, *run,
                                          {.with_accumulated = with_accumulated,
                                           .selects = std::move(selects)}));
-    ++result_.candidate_runs;
-    ++result_.reference_runs;
+    ++result.candidate_runs;
+    ++result.reference_runs;
     return checks;
   }
 
   void NoteFirst() {
-    result_.first = PlaceOfReport(first_, result_.located);
-    result_.masking = MaskingBefore(first_, result_.located);
+    result.first = PlaceOfReport(first, result.located);
+    result.masking = MaskingBefore(first, result.located);
   }
 
   // Keeps what the reference makes of what the new culprits read. Returns
   // false if there are none, or they cannot be replaced.
   bool HaveReplacements(const NodeChecks& checks) {
-    replacements_.clear();
+    replacements.clear();
     for (const NodeCheck& check : checks.nodes) {
-      if (std::ranges::find(accused_, check.node) == accused_.end()) continue;
-      AddPatches(check, check.expected, &replacements_);
+      if (std::ranges::find(accused, check.node) == accused.end()) continue;
+      AddPatches(check, check.expected, &replacements);
     }
-    return !replacements_.empty() && candidate_->Can(Capability::kPatches);
+    return !replacements.empty() && candidate->Can(Capability::kPatches);
   }
 
   // Has the candidate run with the reference's tensors in place of all
   // culprits'. If outputs are wrong all the same, there are more: returns true,
   // and the next questions are about that run.
   absl::StatusOr<bool> Mend() {
-    if (accused_.size() == 1 && patches_.empty()) {
-      patches_ = std::move(replacements_);
+    if (accused.size() == 1 && patches.empty()) {
+      patches = std::move(replacements);
     } else {
-      NODEWISE_ASSIGN_OR_RETURN(patches_, PatchesOfAll());
+      NODEWISE_ASSIGN_OR_RETURN(patches, PatchesOfAll());
     }
     // An output that was right by chance may be wrong now.
-    path_ = BisectPath(index_, AllHeads(graph_));
+    path = BisectPath(index, AllHeads(graph));
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> outputs,
                               RunCandidate());
-    NODEWISE_ASSIGN_OR_RETURN(const double left,
-                              at_first_.ShareLeftIn(outputs));
+    NODEWISE_ASSIGN_OR_RETURN(const double left, at_first.ShareLeftIn(outputs));
     NoteShare(left);
     NODEWISE_ASSIGN_OR_RETURN(
-        wrong_, FindWrongOutputs(reference_, outputs, tolerance_, nullptr));
-    if (wrong_.empty() || ++round_ == kMostMendings) return false;
+        wrong, FindWrongOutputs(reference, outputs, tolerance, nullptr));
+    if (wrong.empty() || ++round == kMostMendings) return false;
     NODEWISE_RETURN_IF_ERROR(ChoosePath());
     Note(0, 0);
-    Note(path_.size(), 1);
+    Note(path.size(), 1);
     return true;
   }
 
   // The right outputs of a culprit depend on those before it: each is asked for
   // in a run in which they are right.
   absl::StatusOr<std::vector<TensorPatch>> PatchesOfAll() {
-    std::vector<TensorPatch> patches;
-    for (const Culprit& culprit : result_.located.culprits) {
-      const NodeId node = result_.located.nodes[culprit.report].node;
-      ObservedRun run = RunOf({.patches = patches});
+    std::vector<TensorPatch> all;
+    for (const Culprit& culprit : result.located.culprits) {
+      const NodeId node = result.located.nodes[culprit.report].node;
+      ObservedRun run = RunOf({.patches = all});
       NODEWISE_ASSIGN_OR_RETURN(
           const NodeChecks checks,
           Check(&run, false, [node](NodeId id) { return id == node; }));
       for (const NodeCheck& checked : checks.nodes) {
-        AddPatches(checked, checked.expected, &patches);
+        AddPatches(checked, checked.expected, &all);
       }
     }
-    return patches;
+    return all;
   }
 
   // A culprit that was found alone explains what is gone with it.
   void NoteShare(double left) {
-    LocateResult& located = result_.located;
+    LocateResult& located = result.located;
     if (located.culprits.size() > 1) located.share_of_all = 1 - left;
-    if (accused_.size() == 1) {
+    if (accused.size() == 1) {
       for (Culprit& culprit : located.culprits) {
-        if (located.nodes[culprit.report].node != accused_[0]) continue;
-        culprit.share = left_before_ - left;
+        if (located.nodes[culprit.report].node != accused[0]) continue;
+        culprit.share = left_before - left;
       }
     }
-    left_before_ = left;
+    left_before = left;
   }
 
   absl::Status AskAgain(size_t cut, const ByEntry<NDArray>& made) {
     // The ends have been asked twice.
-    if (cut == 0 || cut == path_.size()) return absl::OkStatus();
+    if (cut == 0 || cut == path.size()) return absl::OkStatus();
     const auto before = std::ranges::find_if(
-        result_.questions, [&](const BisectQuestion& question) {
-          return question.taken == cut && question.round == round_;
+        result.questions, [&](const BisectQuestion& question) {
+          return question.taken == cut && question.round == round;
         });
     const double first_left = before->left;
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskOf(cut, made));
@@ -520,36 +537,8 @@ class Bisector {
     return FailedPrecondition(
         "{}: with its nodes up to {}, {:.3g} of the error was left in one run "
         "and {:.3g} in another, so that no answer could be trusted",
-        candidate_->name(), index_.KeyOf(path_.nodes[cut - 1]), first_left,
-        left);
+        candidate->name(), index.KeyOf(path.nodes[cut - 1]), first_left, left);
   }
-
-  const BisectRequest& request_;
-  const BisectOptions& options_;
-  const StandInSearch& search_;
-  const GraphIndex& index_ = request_.index;
-  const Graph& graph_ = index_.graph();
-  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
-  // To all outputs, then to the wrong ones.
-  BisectPath path_{index_, AllHeads(graph_)};
-  ReferenceRest rest_{index_, request_.operators};
-  std::unique_ptr<Runner> candidate_;
-  // The hashes of the candidate's run that the questions are about.
-  RunHashes hashes_;
-  // The network's inputs, and the tensors that cuts need.
-  ByEntry<NDArray> kept_;
-  std::vector<NDArray> reference_;  // The outputs as the reference makes them.
-  WrongOutputs wrong_;
-  WrongOutputs at_first_;   // Before anything was mended.
-  double left_before_ = 1;  // The share of that error before this round.
-  // The tensors that stand in for culprits of the rounds before, and for those
-  // of this one if they are replaced one by one.
-  std::vector<TensorPatch> patches_;
-  std::vector<TensorPatch> replacements_;
-  std::vector<NodeId> accused_;  // In this round.
-  NodeId first_{};
-  size_t round_ = 0;
-  BisectResult result_;
 };
 
 }  // namespace
@@ -563,7 +552,7 @@ absl::StatusOr<BisectResult> Bisect(const BisectRequest& request,
   StandInSearch search{
       request.stand_ins, request.with_stand_ins, {request.candidate}};
   for (size_t candidate_runs = 0, reference_runs = 0;;) {
-    Bisector bisector(request, options, search);
+    Bisector bisector{request, options, search};
     auto result = bisector.Run();
     if (result.ok()) {
       result->candidate_runs += candidate_runs;
@@ -574,10 +563,10 @@ absl::StatusOr<BisectResult> Bisect(const BisectRequest& request,
       return result;
     }
     NODEWISE_RETURN_IF_ERROR(
-        search.GoOnAfter(result.status(), bisector.candidate_runs()));
+        search.GoOnAfter(result.status(), bisector.result.candidate_runs));
     // The run that was ended was one, too.
-    candidate_runs += bisector.candidate_runs() + 1;
-    reference_runs += bisector.reference_runs();
+    candidate_runs += bisector.result.candidate_runs + 1;
+    reference_runs += bisector.result.reference_runs;
   }
 }
 

@@ -94,14 +94,18 @@ std::vector<int32_t> Changes(const Operands& by) {
 // unsigned and signed 8-bit numbers adds up two of them in 16 bits, and so
 // saturates (x86 without VNNI). The first product of the region that has such
 // operands is computed like that, and the reference goes on with its result.
-class SaturatedRun {
- public:
-  SaturatedRun(const WrongNode& node, const OpSet& operators)
-      : region_(node.region),
-        given_(node.inputs.begin(), node.inputs.end()),
-        dequantized_(node.dequantized),
-        output_(node.output),
-        operators_(operators) {}
+struct SaturatedRun {
+  const WrongNode& node;
+  const OpSet& operators;
+  const Network& region = node.region;
+  const std::vector<NDArray> given = {node.inputs.begin(), node.inputs.end()};
+  const Operation* product = nullptr;
+  const ProductForm* form = nullptr;
+  std::map<ValueId, NDArray> values = {};
+  Dequantized left_operand = {};
+  Dequantized right_operand = {};
+  Operands operands = {};
+  NDArray made = {};
 
   // Returns something undefined if the region has no such product, if nothing
   // saturates in it, or if it takes too long to compute.
@@ -110,41 +114,40 @@ class SaturatedRun {
     if (!HasProduct() || !ReadValues() || !Find() || !ReadOperands()) {
       return NDArray();
     }
-    const std::vector<int32_t> changes = Changes(operands_);
+    const std::vector<int32_t> changes = Changes(operands);
     const bool is_any = std::ranges::any_of(
         changes, [](int32_t change) { return change != 0; });
     if (!is_any || !ChangeProduct(changes)) return NDArray();
     InterpretOptions options;
-    options.replaced[product_->outputs[0]] = made_;
-    auto result = Interpret(region_, given_, options);
-    return result.ok() ? (*result)[output_] : NDArray();
+    options.replaced[product->outputs[0]] = made;
+    auto result = Interpret(region, given, options);
+    return result.ok() ? (*result)[node.output] : NDArray();
   }
 
- private:
   const Operation* MakerOf(ValueId id) const {
     if (id == kNoValue ||
-        region_.value(id).kind != NetworkValue::Kind::kOutput) {
+        region.value(id).kind != NetworkValue::Kind::kOutput) {
       return nullptr;
     }
-    return &region_.operation(region_.value(id).producer);
+    return &region.operation(region.value(id).producer);
   }
 
   // The operand as it is before it became a float, in the region or before it.
   // Undefined integers if it is another float.
-  Dequantized OperandAt(const Operation& product, const ProductForm& form,
-                        size_t slot) const {
-    if (slot >= product.inputs.size()) return {};
-    const ValueId id = product.inputs[slot];
-    if (!form.is_dequantized) return {ValueOf(id), NDArray(), NDArray()};
+  Dequantized OperandAt(size_t slot) const {
+    if (slot >= product->inputs.size()) return {};
+    const ValueId id = product->inputs[slot];
+    if (!form->is_dequantized) return {ValueOf(id), NDArray(), NDArray()};
     const Operation* const maker = MakerOf(id);
     if (maker != nullptr && maker->kind() == "DequantizeLinear") {
       return {ValueOf(maker->inputs[0]), ValueOf(maker->inputs[1]),
               maker->inputs.size() > 2 ? ValueOf(maker->inputs[2]) : NDArray()};
     }
-    const absl::Span<const ValueId> inputs = region_.inputs();
+    const absl::Span<const ValueId> inputs = region.inputs();
     const auto input =
         static_cast<size_t>(std::ranges::find(inputs, id) - inputs.begin());
-    return input < dequantized_.size() ? dequantized_[input] : Dequantized();
+    return input < node.dequantized.size() ? node.dequantized[input]
+                                           : Dequantized();
   }
 
   static const ProductForm* FormOf(const Operation& operation) {
@@ -154,19 +157,20 @@ class SaturatedRun {
   }
 
   bool HasProduct() const {
-    return std::ranges::any_of(region_.order(), [this](OperationId id) {
-      return FormOf(region_.operation(id)) != nullptr;
+    return std::ranges::any_of(region.order(), [this](OperationId id) {
+      return FormOf(region.operation(id)) != nullptr;
     });
   }
 
   bool Find() {
-    for (const OperationId id : region_.order()) {
-      product_ = &region_.operation(id);
-      form_ = FormOf(*product_);
-      if (form_ == nullptr) continue;
-      left_ = OperandAt(*product_, *form_, form_->left);
-      right_ = OperandAt(*product_, *form_, form_->right);
-      if (left_.integers.defined() && right_.integers.defined()) return true;
+    for (const OperationId id : region.order()) {
+      product = &region.operation(id);
+      form = FormOf(*product);
+      if (form == nullptr) continue;
+      left_operand = OperandAt(form->left);
+      right_operand = OperandAt(form->right);
+      if (left_operand.integers.defined() && right_operand.integers.defined())
+        return true;
     }
     return false;
   }
@@ -174,56 +178,56 @@ class SaturatedRun {
   // Operands may be made in the region itself, so it is computed once as the
   // definition has it.
   bool ReadValues() {
-    for (size_t i = 0; i < given_.size(); ++i) {
-      values_[region_.inputs()[i]] = given_[i];
+    for (size_t i = 0; i < given.size(); ++i) {
+      values[region.inputs()[i]] = given[i];
     }
     InterpretOptions options;
     options.observe = [this](const OperationRun& run) {
       for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
-        values_[run.operation.outputs[i]] = run.result.outputs[i];
+        values[run.operation.outputs[i]] = run.result.outputs[i];
       }
       return false;
     };
-    return Interpret(region_, given_, options).ok();
+    return Interpret(region, given, options).ok();
   }
 
   NDArray ValueOf(ValueId id) const {
     if (id == kNoValue) return NDArray();
-    const NetworkValue& value = region_.value(id);
+    const NetworkValue& value = region.value(id);
     if (value.kind == NetworkValue::Kind::kConstant) return value.data;
-    const auto known = values_.find(id);
-    return known == values_.end() ? NDArray() : known->second;
+    const auto known = values.find(id);
+    return known == values.end() ? NDArray() : known->second;
   }
 
   bool ReadOperands() {
-    const NDArray& left = left_.integers;
-    const NDArray& right = right_.integers;
+    const NDArray& left = left_operand.integers;
+    const NDArray& right = right_operand.integers;
     // The instruction takes unsigned numbers on the left and signed ones on the
     // right.
     const bool are_bytes = left.dtype() == kUint8 && right.dtype() == kInt8;
     if (!are_bytes || CountOf(left) == 0 || CountOf(right) == 0) return false;
-    return form_->is_convolution ? ReadConvolution(left, right)
-                                 : ReadProduct(left, right);
+    return form->is_convolution ? ReadConvolution(left, right)
+                                : ReadProduct(left, right);
   }
 
   bool IsShort() const {
-    return operands_.sums > 1 && operands_.rows > 0 &&
-           operands_.columns <= kMostProducts / operands_.sums / operands_.rows;
+    return operands.sums > 1 && operands.rows > 0 &&
+           operands.columns <= kMostProducts / operands.sums / operands.rows;
   }
 
   bool ReadProduct(const NDArray& left, const NDArray& right) {
     if (right.shape().size() != 2 || left.shape().empty()) return false;
-    operands_.sums = right.shape()[0];
-    operands_.columns = right.shape()[1];
-    if (operands_.sums == 0) return false;
-    operands_.rows = CountOf(left) / operands_.sums;
+    operands.sums = right.shape()[0];
+    operands.columns = right.shape()[1];
+    if (operands.sums == 0) return false;
+    operands.rows = CountOf(left) / operands.sums;
     if (!IsShort()) return false;
-    operands_.left.resize(static_cast<size_t>(CountOf(left)));
-    operands_.right.resize(static_cast<size_t>(CountOf(right)));
-    Transpose(left.As<uint8_t>(), operands_.rows, operands_.sums,
-              operands_.left.data());
-    Transpose(right.As<int8_t>(), operands_.sums, operands_.columns,
-              operands_.right.data());
+    operands.left.resize(static_cast<size_t>(CountOf(left)));
+    operands.right.resize(static_cast<size_t>(CountOf(right)));
+    Transpose(left.As<uint8_t>(), operands.rows, operands.sums,
+              operands.left.data());
+    Transpose(right.As<int8_t>(), operands.sums, operands.columns,
+              operands.right.data());
     return true;
   }
 
@@ -252,34 +256,34 @@ class SaturatedRun {
     const int64_t window = CountOf(right) / (shape[0] * shape[1]);
     const NDArray covered = Covered(left, shape, window);
     if (!covered.defined()) return false;
-    operands_.groups = channels / shape[1];
-    operands_.sums = shape[1] * window;
-    operands_.columns = shape[0];
-    operands_.rows = CountOf(covered) / (channels * window);
-    operands_.places = operands_.rows / batch;
+    operands.groups = channels / shape[1];
+    operands.sums = shape[1] * window;
+    operands.columns = shape[0];
+    operands.rows = CountOf(covered) / (channels * window);
+    operands.places = operands.rows / batch;
     if (!IsShort()) return false;
     // The channels of one place of the window lie side by side.
     const float* const from = covered.As<float>();
-    operands_.left.resize(
-        static_cast<size_t>(channels * window * operands_.rows));
-    operands_.right.resize(static_cast<size_t>(CountOf(right)));
+    operands.left.resize(
+        static_cast<size_t>(channels * window * operands.rows));
+    operands.right.resize(static_cast<size_t>(CountOf(right)));
     for (int64_t c = 0; c < channels; ++c) {
       for (int64_t t = 0; t < window; ++t) {
         const int64_t group = c / shape[1];
-        const int64_t to = group * operands_.sums + t * shape[1] + c % shape[1];
-        for (int64_t m = 0; m < operands_.rows; ++m) {
-          const int64_t b = m / operands_.places;
+        const int64_t to = group * operands.sums + t * shape[1] + c % shape[1];
+        for (int64_t m = 0; m < operands.rows; ++m) {
+          const int64_t b = m / operands.places;
           const int64_t at =
-              ((b * channels + c) * window + t) * operands_.places +
-              m % operands_.places;
-          operands_.left[static_cast<size_t>(to * operands_.rows + m)] =
+              ((b * channels + c) * window + t) * operands.places +
+              m % operands.places;
+          operands.left[static_cast<size_t>(to * operands.rows + m)] =
               static_cast<int16_t>(from[at]);
         }
       }
     }
     for (int64_t n = 0; n < shape[0]; ++n) {
-      Transpose(right.As<int8_t>() + n * operands_.sums, shape[1], window,
-                operands_.right.data() + n * operands_.sums);
+      Transpose(right.As<int8_t>() + n * operands.sums, shape[1], window,
+                operands.right.data() + n * operands.sums);
     }
     return true;
   }
@@ -308,16 +312,15 @@ class SaturatedRun {
     for (int64_t i = 0; i < channels * window; ++i) {
       ones->As<float>()[i * window + i % window] = 1;
     }
-    const OperatorDef* const def =
-        operators_.Find("", "Conv", region_.opset(""));
+    const OperatorDef* const def = operators.Find("", "Conv", region.opset(""));
     if (def == nullptr) return NDArray();
-    std::vector<NamedAttr> attrs = NamedAttrsOf(product_->attrs);
+    std::vector<NamedAttr> attrs = NamedAttrsOf(product->attrs);
     std::erase_if(attrs,
                   [](const NamedAttr& attr) { return attr.name == "group"; });
     attrs.push_back({"group", channels});
-    const auto made = MakeAttrs(*def, attrs);
-    if (!made.ok()) return NDArray();
-    auto covered = Evaluate(*made, {*numbers, *ones}, {true});
+    const auto convolution = MakeAttrs(*def, attrs);
+    if (!convolution.ok()) return NDArray();
+    auto covered = Evaluate(*convolution, {*numbers, *ones}, {true});
     if (!covered.ok()) return NDArray();
     NDArray result = covered->outputs[0];
     for (int64_t i = 0; i < CountOf(result); ++i) {
@@ -328,9 +331,9 @@ class SaturatedRun {
 
   float ZeroPointOfLeft() const {
     // ConvInteger has both behind its operands, QLinearConv after each scale.
-    NDArray zero = left_.zero_point;
-    if (!form_->is_dequantized && product_->inputs.size() > 2) {
-      zero = ValueOf(product_->inputs[2]);
+    NDArray zero = left_operand.zero_point;
+    if (!form->is_dequantized && product->inputs.size() > 2) {
+      zero = ValueOf(product->inputs[2]);
     }
     return zero.defined() && zero.dtype() == kUint8 && CountOf(zero) == 1
                ? *zero.As<uint8_t>()
@@ -345,17 +348,19 @@ class SaturatedRun {
 
   // Returns the scale of the left operand, the right one or the result.
   NDArray ScaleOf(size_t which) const {
-    if (form_->is_dequantized) {
-      return which == 0 ? left_.scale : which == 1 ? right_.scale : NDArray();
+    if (form->is_dequantized) {
+      return which == 0   ? left_operand.scale
+             : which == 1 ? right_operand.scale
+                          : NDArray();
     }
-    return form_->scales[which] == 0
+    return form->scales[which] == 0
                ? NDArray()
-               : ValueOf(product_->inputs[form_->scales[which]]);
+               : ValueOf(product->inputs[form->scales[which]]);
   }
 
   // Adds the changes to what the product makes.
   bool ChangeProduct(const std::vector<int32_t>& changes) {
-    const NDArray right = ValueOf(product_->outputs[0]);
+    const NDArray right = ValueOf(product->outputs[0]);
     if (!right.defined() ||
         CountOf(right) != static_cast<int64_t>(changes.size())) {
       return false;
@@ -363,19 +368,19 @@ class SaturatedRun {
     const std::array<NDArray, 3> scales = {ScaleOf(0), ScaleOf(1), ScaleOf(2)};
     for (const NDArray& scale : scales) {
       const bool fits = !scale.defined() || CountOf(scale) == 1 ||
-                        CountOf(scale) == operands_.columns;
+                        CountOf(scale) == operands.columns;
       if (!fits) return false;
     }
     auto copy = right.CopyToHost();
     if (!copy.ok()) return false;
-    made_ = *std::move(copy);
-    for (int64_t n = 0; n < operands_.columns; ++n) {
+    made = *std::move(copy);
+    for (int64_t n = 0; n < operands.columns; ++n) {
       const double scale =
           At(scales[0], 0) * At(scales[1], n) / At(scales[2], 0);
-      for (int64_t m = 0; m < operands_.rows; ++m) {
+      for (int64_t m = 0; m < operands.rows; ++m) {
         const int64_t at = PlaceOf(n, m);
         const double change =
-            scale * changes[static_cast<size_t>(n * operands_.rows + m)];
+            scale * changes[static_cast<size_t>(n * operands.rows + m)];
         if (!Add(change, at)) return false;
       }
     }
@@ -385,10 +390,10 @@ class SaturatedRun {
   // Convolutions have their columns before the places of an image, products of
   // matrices last.
   int64_t PlaceOf(int64_t column, int64_t row) const {
-    if (!form_->is_convolution) return row * operands_.columns + column;
-    const int64_t image = row / operands_.places;
-    return (image * operands_.columns + column) * operands_.places +
-           row % operands_.places;
+    if (!form->is_convolution) return row * operands.columns + column;
+    const int64_t image = row / operands.places;
+    return (image * operands.columns + column) * operands.places +
+           row % operands.places;
   }
 
   // Results that are integers are rounded and limited once more. Returns false
@@ -400,31 +405,18 @@ class SaturatedRun {
           std::clamp(sum, least, most));
       return true;
     };
-    const DLDataType dtype = made_.dtype();
+    const DLDataType dtype = made.dtype();
     if (dtype == kFloat32) {
-      made_.As<float>()[at] += static_cast<float>(change);
+      made.As<float>()[at] += static_cast<float>(change);
       return true;
     }
     if (dtype == kInt32) {
-      return add(made_.As<int32_t>(), INT32_MIN, INT32_MAX);
+      return add(made.As<int32_t>(), INT32_MIN, INT32_MAX);
     }
-    if (dtype == kInt8) return add(made_.As<int8_t>(), INT8_MIN, INT8_MAX);
-    if (dtype == kUint8) return add(made_.As<uint8_t>(), 0, UINT8_MAX);
+    if (dtype == kInt8) return add(made.As<int8_t>(), INT8_MIN, INT8_MAX);
+    if (dtype == kUint8) return add(made.As<uint8_t>(), 0, UINT8_MAX);
     return false;
   }
-
-  const Network& region_;
-  const std::vector<NDArray> given_;
-  const absl::Span<const Dequantized> dequantized_;
-  const size_t output_;
-  const OpSet& operators_;
-  const Operation* product_ = nullptr;
-  const ProductForm* form_ = nullptr;
-  std::map<ValueId, NDArray> values_;
-  Dequantized left_;
-  Dequantized right_;
-  Operands operands_;
-  NDArray made_;
 };
 
 // A way to compute explains what was found if it is nearer to that by this
@@ -505,18 +497,17 @@ std::string NameOfShort(const std::string& type) {
   return type;
 }
 
-class CauseSearch {
- public:
-  CauseSearch(const WrongNode& node, const OpSet& operators)
-      : node_(node),
-        operators_(operators),
-        found_(node.found[node.output]),
-        distance_(node.worst.metrics.difference_norm),
-        end_ns_(ClockNanoseconds() + kMostNanoseconds) {}
+struct CauseSearch {
+  const WrongNode& node;
+  const OpSet& operators;
+  const NDArray& found = node.found[node.output];
+  // From the definition's result.
+  const double own_distance = node.worst.metrics.difference_norm;
+  const int64_t end_ns = ClockNanoseconds() + kMostNanoseconds;
 
   std::optional<Cause> Run() {
-    if (node_.worst.metrics.non_finite() > 0) return Infinity();
-    if (!(distance_ > 0)) return std::nullopt;
+    if (node.worst.metrics.non_finite() > 0) return Infinity();
+    if (!(own_distance > 0)) return std::nullopt;
     if (auto cause = Saturation()) return cause;
     if (auto cause = Step()) return cause;
     if (auto cause = Precision()) return cause;
@@ -524,17 +515,16 @@ class CauseSearch {
     return Pattern();
   }
 
- private:
-  bool HasTime() const { return ClockNanoseconds() < end_ns_; }
+  bool HasTime() const { return ClockNanoseconds() < end_ns; }
 
   // How far what a way to compute makes is from what was found; infinite if it
   // makes something of another type.
   double DistanceOf(const NDArray& made) const {
-    if (!made.defined() || made.dtype() != found_.dtype() ||
-        made.shape() != found_.shape()) {
+    if (!made.defined() || made.dtype() != found.dtype() ||
+        made.shape() != found.shape()) {
       return INFINITY;
     }
-    const auto metrics = MeasureDifference(*made, *found_);
+    const auto metrics = MeasureDifference(*made, *found);
     if (!metrics.ok() || metrics->non_finite() > 0) return INFINITY;
     return metrics->difference_norm;
   }
@@ -542,8 +532,8 @@ class CauseSearch {
   // An infinity that was read explains the one that was made, and says nothing
   // of the node.
   std::optional<Cause> Infinity() const {
-    const ElementDifference& first = node_.worst.metrics.first_non_finite;
-    for (const NDArray& input : node_.inputs) {
+    const ElementDifference& first = node.worst.metrics.first_non_finite;
+    for (const NDArray& input : node.inputs) {
       if (input.defined() && !IsFinite(input)) return std::nullopt;
     }
     if (std::isfinite(first.actual)) return std::nullopt;
@@ -560,8 +550,8 @@ class CauseSearch {
   }
 
   std::optional<Cause> Saturation() const {
-    const NDArray made = SaturatedRun(node_, operators_).Run();
-    if (!(DistanceOf(made) * kNearerByRounding < distance_)) {
+    const NDArray made = SaturatedRun{node, operators}.Run();
+    if (!(DistanceOf(made) * kNearerByRounding < own_distance)) {
       return std::nullopt;
     }
     return Cause{Cause::Kind::kSaturation,
@@ -571,9 +561,9 @@ class CauseSearch {
   // Only short integers stand for numbers that were rounded: a longer one that
   // is one off is a mistake as any other.
   std::optional<Cause> Step() const {
-    const Metrics& metrics = node_.worst.metrics;
-    const uint8_t code = found_.dtype().code;
-    const bool is_short = found_.dtype().bits > 1 && found_.dtype().bits <= 8;
+    const Metrics& metrics = node.worst.metrics;
+    const uint8_t code = found.dtype().code;
+    const bool is_short = found.dtype().bits > 1 && found.dtype().bits <= 8;
     const bool is_step = (code == kDLInt || code == kDLUInt) && is_short &&
                          metrics.largest_error.error == 1;
     if (!is_step) return std::nullopt;
@@ -583,15 +573,15 @@ class CauseSearch {
   }
 
   NDArray Compute(std::vector<NDArray> inputs) const {
-    auto made = Interpret(node_.region, std::move(inputs));
-    return made.ok() ? (*made)[node_.output] : NDArray();
+    auto made = Interpret(node.region, std::move(inputs));
+    return made.ok() ? (*made)[node.output] : NDArray();
   }
 
   // Undefined where that is what rounding all inputs makes, or took too long.
   NDArray ComputeWithRounded(size_t input, int bits) const {
-    const size_t count = node_.inputs.size();
+    const size_t count = node.inputs.size();
     if (count < 2 || input >= count || !HasTime()) return NDArray();
-    std::vector<NDArray> inputs(node_.inputs.begin(), node_.inputs.end());
+    std::vector<NDArray> inputs(node.inputs.begin(), node.inputs.end());
     inputs[input] = Rounded(inputs[input], bits);
     return Compute(std::move(inputs));
   }
@@ -600,9 +590,9 @@ class CauseSearch {
   // computes in a shorter type, one that only stores it, and one that does all
   // in it. The longer types come last and win only if they are nearer still.
   std::optional<Cause> Precision() const {
-    if (!IsFloat32(found_) && !IsFloat64(found_)) return std::nullopt;
+    if (!IsFloat32(found) && !IsFloat64(found)) return std::nullopt;
     std::optional<Cause> best;
-    double nearest = distance_ / kNearerByRounding;
+    double nearest = own_distance / kNearerByRounding;
     const auto take = [&](double distance, double factor, const char* what,
                           const char* type) {
       if (!(distance * factor < nearest)) return;
@@ -612,17 +602,17 @@ class CauseSearch {
     };
     for (const auto& [bits, name] : kShortTypes) {
       const bool is_own =
-          IsFloat32(found_) && bits == std::numeric_limits<float>::digits;
+          IsFloat32(found) && bits == std::numeric_limits<float>::digits;
       if (!HasTime() || is_own) break;
       std::vector<NDArray> inputs;
-      for (const NDArray& input : node_.inputs) {
+      for (const NDArray& input : node.inputs) {
         inputs.push_back(Rounded(input, bits));
       }
       const NDArray made = Compute(std::move(inputs));
       if (!made.defined()) continue;
       take(DistanceOf(made), 1, "inputs", name);
-      take(DistanceOf(Rounded(node_.expected[node_.output], bits)), 1,
-           "results", name);
+      take(DistanceOf(Rounded(node.expected[node.output], bits)), 1, "results",
+           name);
       take(DistanceOf(Rounded(made, bits)), kNearerByBoth, "inputs and results",
            name);
       // All inputs explain as much where the others are short already.
@@ -637,20 +627,20 @@ class CauseSearch {
   // Only of a region of one operation: who changes several may explain all.
   std::optional<Cause> Mistake() const {
     // The edits are of one operation, and are computed without the others.
-    const Network& region = node_.region;
+    const Network& region = node.region;
     if (region.order().size() != 1) return std::nullopt;
     const Operation& operation = region.operation(region.order()[0]);
     if (operation.outputs.size() != 1) return std::nullopt;
     Tensors inputs;
     for (const ValueId id : operation.inputs) {
-      inputs.push_back(GivenFor(id, region, node_.inputs));
+      inputs.push_back(GivenFor(id, region, node.inputs));
     }
     std::optional<Cause> cause;
     size_t tried = 0;
-    VisitEdits(region, operation, operators_, [&](const OperationEdit& edit) {
+    VisitEdits(region, operation, operators, [&](const OperationEdit& edit) {
       if (tried++ == kMostEdits || !HasTime()) return false;
       const double distance = DistanceOf(Edited(edit, inputs));
-      if (!(distance * kNearerByMistake < distance_)) return true;
+      if (!(distance * kNearerByMistake < own_distance)) return true;
       cause = {Cause::Kind::kMistake, "numbers fit one change: " + edit.what};
       return false;
     });
@@ -672,8 +662,8 @@ class CauseSearch {
   // hint for a person.
   std::optional<Cause> Pattern() const {
     const DifferenceDetails details = DescribeDifference(
-        *node_.expected[node_.output], *found_, node_.worst.metrics,
-        ToleranceOf({Rule::Kind::kByType}, found_.dtype()));
+        *node.expected[node.output], *found, node.worst.metrics,
+        ToleranceOf({Rule::Kind::kByType}, found.dtype()));
     if (details.patterns.empty()) return std::nullopt;
     const FailurePattern& pattern = details.patterns[0];
     if (pattern.shape == FailureShape::kPrecisionLost) {
@@ -684,12 +674,6 @@ class CauseSearch {
     return Cause{Cause::Kind::kPattern,
                  "errors have a pattern: " + pattern.words};
   }
-
-  const WrongNode& node_;
-  const OpSet& operators_;
-  const NDArray& found_;
-  const double distance_;  // From the definition's result.
-  const int64_t end_ns_;
 };
 
 }  // namespace
@@ -702,7 +686,7 @@ std::optional<Cause> CauseOf(const WrongNode& node, const OpSet& operators) {
       node.found[node.output].dtype() != node.expected[node.output].dtype()) {
     return std::nullopt;
   }
-  return CauseSearch(node, operators).Run();
+  return CauseSearch{node, operators}.Run();
 }
 
 }  // namespace nodewise

@@ -58,17 +58,18 @@ std::string Exchanged(std::string_view text, char from, char to) {
 
 // Reads the table line by line. The first thing that is wrong ends it, and is
 // named with its line.
-class KnownReader {
- public:
-  KnownReader(std::string_view text, const std::string& place)
-      : text_(text), place_(place) {}
+struct KnownReader {
+  std::string_view left;  // Of the text.
+  const std::string& place;
+  size_t line_number = 0;
+  std::vector<KnownRuntime> found = {};
 
   absl::StatusOr<std::vector<KnownRuntime>> Read() {
-    while (!text_.empty()) {
-      ++line_;
-      const size_t end = std::min(text_.find('\n'), text_.size());
-      const std::string_view bare = Bare(text_.substr(0, end));
-      text_.remove_prefix(std::min(end + 1, text_.size()));
+    while (!left.empty()) {
+      ++line_number;
+      const size_t end = std::min(left.find('\n'), left.size());
+      const std::string_view bare = Bare(left.substr(0, end));
+      left.remove_prefix(std::min(end + 1, left.size()));
       if (bare.empty() || bare.front() == '#') continue;
       if (bare.front() == '[') {
         NODEWISE_RETURN_IF_ERROR(ReadHead(bare));
@@ -76,13 +77,12 @@ class KnownReader {
         NODEWISE_RETURN_IF_ERROR(ReadRow(bare));
       }
     }
-    return std::move(found_);
+    return std::move(found);
   }
 
- private:
-  absl::Status Wrong(std::string_view found, std::string_view expected) const {
-    return InvalidArgument("{}:{}: found \"{}\", expected {}", place_, line_,
-                           Printable(Shortened(found)), expected);
+  absl::Status Wrong(std::string_view text, std::string_view expected) const {
+    return InvalidArgument("{}:{}: found \"{}\", expected {}", place,
+                           line_number, Printable(Shortened(text)), expected);
   }
 
   // "[onnxruntime 1.32.0, CPUExecutionProvider | avx512_vnni]"
@@ -99,13 +99,13 @@ class KnownReader {
     if (known.runtime.empty() || known.instructions.empty()) {
       return Wrong(line, "[RUNTIME VERSION | INSTRUCTIONS]");
     }
-    found_.push_back(std::move(known));
+    found.push_back(std::move(known));
     return absl::OkStatus();
   }
 
   // "Sigmoid float32 approximation 4.2", "MatMul float32 shorter bfloat16 900"
   absl::Status ReadRow(std::string_view line) {
-    if (found_.empty()) {
+    if (found.empty()) {
       return Wrong(line, "a runtime first, [RUNTIME VERSION | INSTRUCTIONS]");
     }
     const std::vector<std::string_view> words = WordsIn(line);
@@ -127,7 +127,7 @@ class KnownReader {
       }
     }
     if (at != words.size()) return Wrong(words[at], "the end of the line");
-    found_.back().rows.push_back(std::move(row));
+    found.back().rows.push_back(std::move(row));
     return absl::OkStatus();
   }
 
@@ -147,11 +147,6 @@ class KnownReader {
     return read.ec == std::errc() && read.ptr == end && std::isfinite(*times) &&
            *times >= 1;
   }
-
-  std::string_view text_;
-  const std::string& place_;
-  size_t line_ = 0;
-  std::vector<KnownRuntime> found_;
 };
 
 constexpr std::string_view kAny = "any";
@@ -228,7 +223,7 @@ std::string WordsOf(const KnownDeviation& known) {
 
 absl::StatusOr<std::vector<KnownRuntime>> ParseKnownRuntimes(
     std::string_view text, const std::string& place) {
-  return KnownReader(text, place).Read();
+  return KnownReader{text, place}.Read();
 }
 
 std::string TextOf(const KnownRuntime& known) {

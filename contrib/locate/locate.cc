@@ -64,22 +64,41 @@ class RunsSink : public TensorSink {
   std::vector<HashSink> runs_;
 };
 
-class Locator {
- public:
-  // One turn of the search. All must outlive this.
-  Locator(const LocateRequest& request, const LocateOptions& options,
-          const StandInSearch& search)
-      : request_(request), options_(options), search_(search) {}
+// One turn of the search.
+struct Locator {
+  const LocateRequest& request;
+  const LocateOptions& options;
+  const StandInSearch& search;
+  const GraphIndex& index = request.index;
+  const Graph& graph = index.graph();
+  const Tolerance tolerance = AccumulatedTolerance(graph);
+  std::unique_ptr<Runner> candidate = {};
+  std::unique_ptr<Runner> elsewhere = {};  // Null: candidate runs often.
+  RunsSink runs_sink{index};
+  uint64_t often = 0;  // How often running_often runs.
+  std::unique_ptr<PendingRun> running_often = {};
+  NodeChecks checks = {};
+  std::vector<NodeFloats> float_changes = {};  // The changes in all runs.
+  // How often the candidate has come to the end of a run.
+  size_t runs = 0;
+  RunHashes hashes = {};
+  std::vector<RunHashes> hashes_of_runs = {};
+  std::vector<Overwriting> overwritten = {};
+  std::vector<NamedTensor> private_outputs = {};
+  OutputError error = {};  // Shares are of this error of the outputs.
+  // The share of culprits that are far off.
+  std::optional<double> share_of_large = {};
+  LocateResult result = {};
 
   // Runs the candidate and has the reference follow it.
   absl::Status Look() {
-    NODEWISE_ASSIGN_OR_RETURN(candidate_, search_.makers.candidate());
+    NODEWISE_ASSIGN_OR_RETURN(candidate, search.makers.candidate());
     NODEWISE_RETURN_IF_ERROR(StartOften());
     // To run often is also the cheapest way to find out whether all runs come
     // to an end.
-    if (!request_.runs_at_once) NODEWISE_RETURN_IF_ERROR(FinishOften());
+    if (!request.runs_at_once) NODEWISE_RETURN_IF_ERROR(FinishOften());
     NODEWISE_RETURN_IF_ERROR(Observe());
-    return request_.runs_at_once ? FinishOften() : absl::OkStatus();
+    return request.runs_at_once ? FinishOften() : absl::OkStatus();
   }
 
   // REQUIRES: Look() was successful.
@@ -87,54 +106,50 @@ class Locator {
     CompareRuns();
     NODEWISE_RETURN_IF_ERROR(CheckPrivately());
     CheckWithExactInputs();
-    NoteOverwritten(index_, overwritten_,
+    NoteOverwritten(index, overwritten,
                     fmt::format(" ({} says which function it was)",
                                 NameOf(Way::kSanitizer)),
-                    &result_);
-    for (const NodeFloats& found : floats_) {
-      const auto node = index_.FindNode(found.key);
-      if (node.ok()) NoteFloats(found.change, FindReport(*node, &result_));
+                    &result);
+    for (const NodeFloats& found : float_changes) {
+      const auto node = index.FindNode(found.key);
+      if (node.ok()) NoteFloats(found.change, FindReport(*node, &result));
     }
-    NoteFailures(search_.stand_ins(), &result_);
-    for (NodeReport& report : result_.nodes) {
-      Conclude(index_, overwritten_, &report);
+    NoteFailures(search.stand_ins(), &result);
+    for (NodeReport& report : result.nodes) {
+      Conclude(index, overwritten, &report);
     }
     NODEWISE_RETURN_IF_ERROR(BlameSpoilers());
     ForgiveMisreported();
     NoteKnown();
     NODEWISE_RETURN_IF_ERROR(NameCulprits());
     NODEWISE_RETURN_IF_ERROR(JudgeRemarks());
-    FindGain(&result_);
-    return std::move(result_);
+    FindGain(&result);
+    return std::move(result);
   }
-
-  // Returns how often the candidate has come to the end of a run.
-  size_t runs() const { return runs_; }
 
   // Returns the failure of another node if that is why one has ended a run;
   // else the one that is given. A node that does not return is not tried again:
   // each time takes as long.
   absl::Status WhoIsToBlame(const absl::Status& status) {
     const auto failure = FailureOf(status);
-    if (!failure.has_value() || candidate_ == nullptr ||
+    if (!failure.has_value() || candidate == nullptr ||
         failure->kind == NodeFailure::Kind::kHang ||
         failure->kind == NodeFailure::Kind::kSideEffect) {
       return status;
     }
-    const auto node = index_.FindNode(failure->node);
+    const auto node = index.FindNode(failure->node);
     if (!node.ok()) return status;
     const absl::Status blamed = BlameSpoiler(SuspectOf(*node), "fail");
     return blamed.ok() ? status : blamed;
   }
 
- private:
   Suspect SuspectOf(NodeId node) {
-    return {index_, *candidate_, request_.inputs, node, options_.node_limit_ms};
+    return {index, *candidate, request.inputs, node, options.node_limit_ms};
   }
 
-  ObservedRun RunOf(Runner& runner, ObserveOptions options = {}) const {
-    options.node_limit_ms = options_.node_limit_ms;
-    return {runner, index_, request_.inputs, std::move(options)};
+  ObservedRun RunOf(Runner& runner, ObserveOptions how = {}) const {
+    how.node_limit_ms = options.node_limit_ms;
+    return {runner, index, request.inputs, std::move(how)};
   }
 
   // A node that looks broken may be so only after another one has run.
@@ -143,8 +158,8 @@ class Locator {
     // is enough: the search begins anew with the reference in its place.
     constexpr size_t kMostTried = 4;
     size_t tried = 0;
-    if (search_.is_cut || !options_.checks_storage) return absl::OkStatus();
-    for (const NodeReport& report : result_.nodes) {
+    if (search.is_cut || !options.checks_storage) return absl::OkStatus();
+    for (const NodeReport& report : result.nodes) {
       if (report.verdict != NodeVerdict::kBroken) continue;
       if (tried++ == kMostTried) break;
       NODEWISE_RETURN_IF_ERROR(
@@ -156,19 +171,19 @@ class Locator {
   // Where only what is handed out says what nodes read, it may be another thing
   // than what the candidate computes with.
   void ForgiveMisreported() {
-    if (search_.is_cut || !options_.only_handed_out || options_.is_strict) {
+    if (search.is_cut || !options.only_handed_out || options.is_strict) {
       return;
     }
     std::vector<NodeId> wrong;
-    for (const NodeReport& report : result_.nodes) {
+    for (const NodeReport& report : result.nodes) {
       const bool is_wrong =
           report.verdict == NodeVerdict::kBroken && report.evidence.is_large;
       if (is_wrong) wrong.push_back(report.node);
     }
     std::vector<std::string> names;
     for (const Misreported& misreported :
-         FindMisreported(index_, checks_, wrong)) {
-      NodeReport& report = *FindReport(misreported.node, &result_);
+         FindMisreported(index, checks, wrong)) {
+      NodeReport& report = *FindReport(misreported.node, &result);
       report.evidence.is_misreported = misreported.is_seen;
       report.evidence.has_no_consequence = !misreported.is_seen;
       ConcludeWithoutCause(&report);
@@ -176,7 +191,7 @@ class Locator {
       if (misreported.is_seen) names.push_back(report.key);
     }
     if (names.empty()) return;
-    result_.notes.push_back(fmt::format(
+    result.notes.push_back(fmt::format(
         "{}: what is handed out for {} is not what the runtime computes with: "
         "those that read it are right on what it should be",
         CountOf(names.size(), "value"), ListOf(names, kMostNamedValues)));
@@ -184,10 +199,10 @@ class Locator {
 
   // It was judged on what it has not read.
   void ForgiveReader(NodeId node) {
-    const auto check = std::ranges::find(checks_.nodes, node, &NodeCheck::node);
-    if (check == checks_.nodes.end()) return;
+    const auto check = std::ranges::find(checks.nodes, node, &NodeCheck::node);
+    if (check == checks.nodes.end()) return;
     check->outputs = check->on_right_inputs;
-    NodeReport& report = *FindReport(node, &result_);
+    NodeReport& report = *FindReport(node, &result);
     report.evidence.isolated = IsolatedVerdict(*check);
     report.evidence.is_large = false;
     report.worst = check->Worst();
@@ -198,142 +213,139 @@ class Locator {
   // The cause was looked for in numbers that do not count any more.
   void ConcludeWithoutCause(NodeReport* report) const {
     report->cause = std::nullopt;
-    Conclude(index_, overwritten_, report);
+    Conclude(index, overwritten, report);
   }
 
   // Begins to run the candidate again and again.
   absl::Status StartOften() {
-    if (search_.is_cut) return absl::OkStatus();
+    if (search.is_cut) return absl::OkStatus();
     RunOptions run;
-    run.node_limit_ms = options_.node_limit_ms;
-    run.repeats = static_cast<uint64_t>(std::max(options_.repeats, 0));
+    run.node_limit_ms = options.node_limit_ms;
+    run.repeats = static_cast<uint64_t>(std::max(options.repeats, 0));
     if (run.repeats > 0) {
-      run.sink = &runs_sink_;
+      run.sink = &runs_sink;
       run.with_node_inputs = true;
       run.hashes_suffice = true;
-    } else if (!search_.failures.empty()) {
+    } else if (!search.failures.empty()) {
       run.repeats = 1;  // Who fails once may not be the only one.
     } else {
       return absl::OkStatus();
     }
-    often_ = run.repeats;
-    if (search_.makers.elsewhere) {
-      NODEWISE_ASSIGN_OR_RETURN(elsewhere_, search_.makers.elsewhere());
+    often = run.repeats;
+    if (search.makers.elsewhere) {
+      NODEWISE_ASSIGN_OR_RETURN(elsewhere, search.makers.elsewhere());
     }
-    Runner& runner = elsewhere_ != nullptr ? *elsewhere_ : *candidate_;
-    NODEWISE_ASSIGN_OR_RETURN(running_often_,
-                              runner.Start(request_.inputs, run));
+    Runner& runner = elsewhere != nullptr ? *elsewhere : *candidate;
+    NODEWISE_ASSIGN_OR_RETURN(running_often, runner.Start(request.inputs, run));
     return absl::OkStatus();
   }
 
   absl::Status FinishOften() {
-    if (running_often_ == nullptr) return absl::OkStatus();
-    const auto result = running_often_->Finish();
-    running_often_.reset();
-    if (result.ok()) AddFloats(result->floats);
+    if (running_often == nullptr) return absl::OkStatus();
+    const auto ran = running_often->Finish();
+    running_often.reset();
+    if (ran.ok()) AddFloats(ran->floats);
     // The run that has begun last is the one that did not come to its end.
-    runs_ += result.ok() ? often_ : std::max<size_t>(runs_sink_.begun(), 1) - 1;
-    NODEWISE_RETURN_IF_ERROR(result.status());
-    hashes_of_runs_ = runs_sink_.Finish();
+    runs += ran.ok() ? often : std::max<size_t>(runs_sink.begun(), 1) - 1;
+    NODEWISE_RETURN_IF_ERROR(ran.status());
+    hashes_of_runs = runs_sink.Finish();
     return absl::OkStatus();
   }
 
   void AddFloats(const std::vector<NodeFloats>& found) {
-    floats_.insert(floats_.end(), found.begin(), found.end());
+    float_changes.insert(float_changes.end(), found.begin(), found.end());
   }
 
   // Runs the candidate once; the reference follows it node by node.
   absl::Status Observe() {
     ObservedRun run =
-        RunOf(*candidate_, {.with_hashes = true, .may_be_cut = search_.is_cut});
+        RunOf(*candidate, {.with_hashes = true, .may_be_cut = search.is_cut});
     NODEWISE_RETURN_IF_ERROR(CheckRun(&run));
-    ++runs_;
+    ++runs;
     AddFloats(run.result().floats);
-    hashes_ = run.hashes();
-    result_.runtime = run.result().runtime;
-    overwritten_ = FindOverwritten(index_, hashes_);
-    NODEWISE_ASSIGN_OR_RETURN(result_.outputs,
+    hashes = run.hashes();
+    result.runtime = run.result().runtime;
+    overwritten = FindOverwritten(index, hashes);
+    NODEWISE_ASSIGN_OR_RETURN(result.outputs,
                               CompareOutputs(run.result().outputs));
-    for (const NodeCheck& checked : checks_.nodes) {
-      result_.nodes.push_back(ReportOf(index_, checked));
+    for (const NodeCheck& checked : checks.nodes) {
+      result.nodes.push_back(ReportOf(index, checked));
     }
-    for (const SkippedNode& skipped : checks_.skipped) {
-      result_.nodes.push_back(
-          ReportUnchecked(index_, skipped.node, skipped.why));
+    for (const SkippedNode& skipped : checks.skipped) {
+      result.nodes.push_back(ReportUnchecked(index, skipped.node, skipped.why));
     }
-    std::ranges::sort(result_.nodes, {}, &NodeReport::node);
+    std::ranges::sort(result.nodes, {}, &NodeReport::node);
     return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<TensorComparison>> CompareOutputs(
       const std::vector<NamedTensor>& outputs) const {
-    return CompareNetworkOutputs(checks_.reference_outputs, outputs,
-                                 tolerance_);
+    return CompareNetworkOutputs(checks.reference_outputs, outputs, tolerance);
   }
 
   // A run that is cut is judged as far as it has come, which may be nowhere.
   absl::Status CheckRun(ObservedRun* run) {
-    int64_t left_ns = options_.most_explain_ns;
+    int64_t left_ns = options.most_explain_ns;
     const auto explain = [&](const WrongNode& node) -> std::optional<Cause> {
       if (left_ns <= 0) return std::nullopt;
       const int64_t start_ns = ClockNanoseconds();
-      std::optional<Cause> cause = CauseOf(node, request_.operators);
+      std::optional<Cause> cause = CauseOf(node, request.operators);
       left_ns -= ClockNanoseconds() - start_ns;
       return cause;
     };
-    auto checks = CheckNodes(index_, request_.operators, *run,
-                             {.with_accumulated = true,
-                              .asks_readers = options_.only_handed_out,
-                              .explain = explain,
-                              .progress = options_.progress});
-    if (checks.ok()) {
-      checks_ = *std::move(checks);
+    auto made = CheckNodes(index, request.operators, *run,
+                           {.with_accumulated = true,
+                            .asks_readers = options.only_handed_out,
+                            .explain = explain,
+                            .progress = options.progress});
+    if (made.ok()) {
+      checks = *std::move(made);
       return absl::OkStatus();
     }
-    if (!search_.is_cut || !absl::IsFailedPrecondition(checks.status())) {
-      return checks.status();
+    if (!search.is_cut || !absl::IsFailedPrecondition(made.status())) {
+      return made.status();
     }
-    for (const NodeId node : FunctionNodesOf(graph_)) {
-      checks_.skipped.push_back(
-          {node, index_.KeyOf(node), std::string(MessageOf(checks.status()))});
+    for (const NodeId node : FunctionNodesOf(graph)) {
+      checks.skipped.push_back(
+          {node, index.KeyOf(node), std::string(MessageOf(made.status()))});
     }
     return absl::OkStatus();
   }
 
   void CompareRuns() {
-    for (const RunHashes& other : hashes_of_runs_) {
-      for (NodeReport& report : result_.nodes) {
+    for (const RunHashes& other : hashes_of_runs) {
+      for (NodeReport& report : result.nodes) {
         report.evidence.is_steady &=
-            IsSteady(graph_, report.node, hashes_, other);
+            IsSteady(graph, report.node, hashes, other);
       }
     }
   }
 
   // A plan fault may hide in anything that looks wrong.
   absl::Status CheckPrivately() {
-    if (!options_.checks_storage || !search_.makers.with_private_storage ||
-        search_.is_cut) {
+    if (!options.checks_storage || !search.makers.with_private_storage ||
+        search.is_cut) {
       return absl::OkStatus();
     }
     const auto looks_wrong = [](const NodeReport& report) {
       return report.worst.has_value() &&
              report.evidence.isolated == Verdict::kError;
     };
-    const bool any = std::ranges::any_of(result_.nodes, looks_wrong);
-    if (!any && overwritten_.empty()) return absl::OkStatus();
+    const bool any = std::ranges::any_of(result.nodes, looks_wrong);
+    if (!any && overwritten.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const auto runner,
-                              search_.makers.with_private_storage());
+                              search.makers.with_private_storage());
     ObservedRun run = RunOf(*runner);
     if (any) {
       const auto selects = [&](NodeId node) {
-        const NodeReport* const report = FindReport(node, &result_);
+        const NodeReport* const report = FindReport(node, &result);
         return report != nullptr && looks_wrong(*report);
       };
       NODEWISE_ASSIGN_OR_RETURN(
-          const NodeChecks checks,
-          CheckNodes(index_, request_.operators, run, {.selects = selects}));
-      for (const NodeCheck& checked : checks.nodes) {
-        FindReport(checked.node, &result_)->evidence.isolated_privately =
+          const NodeChecks again,
+          CheckNodes(index, request.operators, run, {.selects = selects}));
+      for (const NodeCheck& checked : again.nodes) {
+        FindReport(checked.node, &result)->evidence.isolated_privately =
             IsolatedVerdict(checked);
       }
     } else {
@@ -341,33 +353,33 @@ class Locator {
       // is how much better they are.
       NODEWISE_RETURN_IF_ERROR(run.Run());
     }
-    private_outputs_ = run.result().outputs;
+    private_outputs = run.result().outputs;
     return absl::OkStatus();
   }
 
   // Settles what bounds cannot, or nearly cannot.
   void CheckWithExactInputs() {
-    if (options_.exact_inputs == ExactInputs::kNever ||
-        !candidate_->Can(Capability::kSteps)) {
+    if (options.exact_inputs == ExactInputs::kNever ||
+        !candidate->Can(Capability::kSteps)) {
       return;
     }
-    const bool for_all = options_.exact_inputs == ExactInputs::kForAll;
+    const bool for_all = options.exact_inputs == ExactInputs::kForAll;
     size_t checked = 0;
-    for (NodeReport& report : result_.nodes) {
+    for (NodeReport& report : result.nodes) {
       if (!for_all && !IsUnsettled(report)) continue;
-      if (!for_all && checked++ == options_.most_unsettled) break;
-      AddExactCheck(CheckExactly(index_, request_.operators, report.node,
-                                 *candidate_, request_.inputs),
+      if (!for_all && checked++ == options.most_unsettled) break;
+      AddExactCheck(CheckExactly(index, request.operators, report.node,
+                                 *candidate, request.inputs),
                     &report);
     }
   }
 
   void NoteKnown() {
-    if (options_.known == nullptr || result_.runtime.empty()) return;
-    const std::vector<KnownDeviation> rows = options_.known(result_.runtime);
-    result_.is_runtime_known =
+    if (options.known == nullptr || result.runtime.empty()) return;
+    const std::vector<KnownDeviation> rows = options.known(result.runtime);
+    result.is_runtime_known =
         !std::ranges::all_of(rows, &KnownDeviation::is_of_any);
-    for (NodeReport& report : result_.nodes) {
+    for (NodeReport& report : result.nodes) {
       if (report.verdict != NodeVerdict::kBroken || !report.worst.has_value()) {
         continue;
       }
@@ -380,36 +392,36 @@ class Locator {
   }
 
   absl::Status NameCulprits() {
-    for (size_t i = 0; i < result_.nodes.size(); ++i) {
-      const NodeReport& report = result_.nodes[i];
+    for (size_t i = 0; i < result.nodes.size(); ++i) {
+      const NodeReport& report = result.nodes[i];
       if (!Accuses(report.verdict)) continue;
       Culprit culprit{i, std::nullopt,
-                      VictimsOf(index_, overwritten_, report.node)};
-      for (const Overwriting& found : overwritten_) {
+                      VictimsOf(index, overwritten, report.node)};
+      for (const Overwriting& found : overwritten) {
         if (found.writer != report.node) continue;
         culprit.written_over.push_back({found.victim, found.reader});
       }
-      result_.culprits.push_back(std::move(culprit));
+      result.culprits.push_back(std::move(culprit));
     }
     // Nothing is known of the outputs of a run that was cut.
-    if (search_.is_cut) return absl::OkStatus();
-    error_ = ErrorOf(result_.outputs);
+    if (search.is_cut) return absl::OkStatus();
+    error = ErrorOf(result.outputs);
     // Shares excuse nothing where the outputs are right: then those that have
     // an excuse need not be measured, which takes a run each.
-    const bool are_outputs_wrong = result_.AreOutputsWrong();
-    if (!options_.is_strict && !are_outputs_wrong) {
+    const bool are_outputs_wrong = result.AreOutputsWrong();
+    if (!options.is_strict && !are_outputs_wrong) {
       NODEWISE_RETURN_IF_ERROR(ExcuseSmall());
     }
-    if (error_.any()) NODEWISE_RETURN_IF_ERROR(MeasureShares());
-    if (!options_.is_strict && are_outputs_wrong) {
+    if (error.any()) NODEWISE_RETURN_IF_ERROR(MeasureShares());
+    if (!options.is_strict && are_outputs_wrong) {
       NODEWISE_RETURN_IF_ERROR(ExcuseSmall());
     }
-    if (error_.any() && CanBeJoined()) {
-      NODEWISE_ASSIGN_OR_RETURN(result_.share_of_all, ShareOfAll());
+    if (error.any() && CanBeJoined()) {
+      NODEWISE_ASSIGN_OR_RETURN(result.share_of_all, ShareOfAll());
     }
     // Those that end runs come first: their shares are not known.
     std::ranges::stable_sort(
-        result_.culprits, std::greater(), [this](const Culprit& culprit) {
+        result.culprits, std::greater(), [this](const Culprit& culprit) {
           return std::pair(NodeOf(culprit).failure.has_value(),
                            culprit.share.value_or(-INFINITY));
         });
@@ -419,14 +431,14 @@ class Locator {
   // Measures the shares of the culprits with the largest errors.
   absl::Status MeasureShares() {
     std::vector<Culprit*> measured;
-    for (Culprit& culprit : result_.culprits) {
+    for (Culprit& culprit : result.culprits) {
       if (!NodeOf(culprit).failure.has_value()) measured.push_back(&culprit);
     }
     std::ranges::stable_sort(
         measured, std::greater(),
         [this](const Culprit* culprit) { return NodeOf(*culprit).made; });
-    size_t most = options_.most_confirmed;
-    if (options_.only_handed_out && measured.size() > kFewConfirmed) {
+    size_t most = options.most_confirmed;
+    if (options.only_handed_out && measured.size() > kFewConfirmed) {
       NODEWISE_ASSIGN_OR_RETURN(const bool are_enough, DoLargeExplain());
       if (are_enough) {
         most = kFewConfirmed;
@@ -446,9 +458,9 @@ class Locator {
   // off, that no other one can matter. Each share is a start of the program, so
   // that those of a few are enough then.
   absl::StatusOr<bool> DoLargeExplain() {
-    if (options_.is_strict || !IsAllElseRight()) return false;
-    NODEWISE_ASSIGN_OR_RETURN(share_of_large_, ShareWith(ReferencesOf(true)));
-    return *share_of_large_ >= 1 - kLeastShare;
+    if (options.is_strict || !IsAllElseRight()) return false;
+    NODEWISE_ASSIGN_OR_RETURN(share_of_large, ShareWith(ReferencesOf(true)));
+    return *share_of_large >= 1 - kLeastShare;
   }
 
   // Nodes whose errors matter nowhere are not culprits: neither beyond the
@@ -457,7 +469,7 @@ class Locator {
     // Many small errors may matter together, as where all is computed in a
     // shorter type.
     constexpr double kLeastShareOfAll = 0.5;
-    const bool are_outputs_wrong = result_.AreOutputsWrong();
+    const bool are_outputs_wrong = result.AreOutputsWrong();
     const auto is_small = [&](const Culprit& culprit) {
       const NodeReport& report = NodeOf(culprit);
       const bool matters =
@@ -469,16 +481,15 @@ class Locator {
              (!report.evidence.is_large || is_known) && !matters;
     };
     const auto small =
-        static_cast<size_t>(std::ranges::count_if(result_.culprits, is_small));
+        static_cast<size_t>(std::ranges::count_if(result.culprits, is_small));
     if (small == 0) return absl::OkStatus();
-    if (are_outputs_wrong && small == result_.culprits.size() &&
-        CanBeJoined()) {
+    if (are_outputs_wrong && small == result.culprits.size() && CanBeJoined()) {
       NODEWISE_ASSIGN_OR_RETURN(const double share, ShareOfAll());
       if (share >= kLeastShareOfAll) return absl::OkStatus();
     }
-    std::erase_if(result_.culprits, [&](const Culprit& culprit) {
+    std::erase_if(result.culprits, [&](const Culprit& culprit) {
       if (!is_small(culprit)) return false;
-      result_.nodes[culprit.report].verdict = NodeVerdict::kDeviates;
+      result.nodes[culprit.report].verdict = NodeVerdict::kDeviates;
       return true;
     });
     return absl::OkStatus();
@@ -487,33 +498,33 @@ class Locator {
   // Whether what all culprits should have made can be tried together.
   bool CanBeJoined() const {
     const auto measured = std::ranges::count_if(
-        result_.culprits,
+        result.culprits,
         [](const Culprit& culprit) { return culprit.share.has_value(); });
-    return measured > 1 && result_.culprits.size() <= options_.most_confirmed &&
-           result_.CountOf(NodeVerdict::kPlanFault) == 0;
+    return measured > 1 && result.culprits.size() <= options.most_confirmed &&
+           result.CountOf(NodeVerdict::kPlanFault) == 0;
   }
 
   const NodeReport& NodeOf(const Culprit& culprit) const {
-    return result_.nodes[culprit.report];
+    return result.nodes[culprit.report];
   }
   bool IsFarOff(const Culprit& culprit) const {
     return NodeOf(culprit).evidence.is_large;
   }
 
   absl::Status JudgeRemarks() {
-    if (search_.is_cut) return absl::OkStatus();
-    ObservedRun run = RunOf(*candidate_);
+    if (search.is_cut) return absl::OkStatus();
+    ObservedRun run = RunOf(*candidate);
     return BlameForSubnormals(
-        {index_, request_.operators, run, checks_.reference_outputs,
-         options_.most_confirmed},
-        &result_);
+        {index, request.operators, run, checks.reference_outputs,
+         options.most_confirmed},
+        &result);
   }
 
   // Then the network makes what the reference's run of it makes, once all
   // culprits do.
   bool IsAllElseRight() const {
-    return checks_.skipped.empty() &&
-           std::ranges::all_of(result_.nodes, [](const NodeReport& report) {
+    return checks.skipped.empty() &&
+           std::ranges::all_of(result.nodes, [](const NodeReport& report) {
              return report.verdict == NodeVerdict::kBroken ||
                     report.verdict == NodeVerdict::kDeviates ||
                     report.evidence.isolated == Verdict::kPass;
@@ -524,13 +535,10 @@ class Locator {
   // for those of them that are far off.
   std::vector<TensorPatch> ReferencesOf(bool only_far_off) const {
     std::vector<TensorPatch> patches;
-    for (const Culprit& culprit : result_.culprits) {
+    for (const Culprit& culprit : result.culprits) {
       if (only_far_off && !IsFarOff(culprit)) continue;
-      const auto check = std::ranges::find(checks_.nodes, NodeOf(culprit).node,
-                                           &NodeCheck::node);
-      if (check != checks_.nodes.end()) {
-        AddPatches(*check, check->reference, &patches);
-      }
+      const NodeCheck* const check = checks.Find(NodeOf(culprit).node);
+      if (check != nullptr) AddPatches(*check, check->reference, &patches);
     }
     return patches;
   }
@@ -539,21 +547,21 @@ class Locator {
   // in a run in which they are right.
   absl::StatusOr<double> ShareOfAll() {
     const bool are_large = std::ranges::all_of(
-        result_.culprits,
+        result.culprits,
         [this](const Culprit& culprit) { return IsFarOff(culprit); });
-    if (are_large && share_of_large_.has_value()) return *share_of_large_;
+    if (are_large && share_of_large.has_value()) return *share_of_large;
     if (IsAllElseRight()) return ShareWith(ReferencesOf(false));
     std::vector<TensorPatch> patches;
-    for (const Culprit& culprit : result_.culprits) {
+    for (const Culprit& culprit : result.culprits) {
       if (NodeOf(culprit).failure.has_value()) continue;
       const auto is_this = [node = NodeOf(culprit).node](NodeId id) {
         return id == node;
       };
-      ObservedRun run = RunOf(*candidate_, {.patches = patches});
+      ObservedRun run = RunOf(*candidate, {.patches = patches});
       NODEWISE_ASSIGN_OR_RETURN(
-          const NodeChecks checks,
-          CheckNodes(index_, request_.operators, run, {.selects = is_this}));
-      for (const NodeCheck& check : checks.nodes) {
+          const NodeChecks made,
+          CheckNodes(index, request.operators, run, {.selects = is_this}));
+      for (const NodeCheck& check : made.nodes) {
         AddPatches(check, check.expected, &patches);
       }
     }
@@ -565,53 +573,26 @@ class Locator {
   // read: so only its own error goes, and what it inherited stays.
   absl::StatusOr<std::optional<double>> ShareOf(const NodeReport& report) {
     if (report.verdict == NodeVerdict::kPlanFault) {
-      if (private_outputs_.empty()) return std::nullopt;
+      if (private_outputs.empty()) return std::nullopt;
       NODEWISE_ASSIGN_OR_RETURN(const auto left,
-                                CompareOutputs(private_outputs_));
-      return ShareGone(error_, ErrorOf(left));
+                                CompareOutputs(private_outputs));
+      return ShareGone(error, ErrorOf(left));
     }
     std::vector<TensorPatch> patches;
-    const auto check =
-        std::ranges::find(checks_.nodes, report.node, &NodeCheck::node);
-    if (check != checks_.nodes.end()) {
-      AddPatches(*check, check->expected, &patches);
-    }
+    const NodeCheck* const check = checks.Find(report.node);
+    if (check != nullptr) AddPatches(*check, check->expected, &patches);
     if (patches.empty()) return std::nullopt;
     return ShareWith(std::move(patches));
   }
 
   absl::StatusOr<double> ShareWith(std::vector<TensorPatch> patches) {
-    RunOptions run;
-    run.patches = std::move(patches);
-    run.node_limit_ms = options_.node_limit_ms;
-    NODEWISE_ASSIGN_OR_RETURN(const RunResult result,
-                              candidate_->Run(request_.inputs, run));
-    NODEWISE_ASSIGN_OR_RETURN(const auto left, CompareOutputs(result.outputs));
-    return ShareGone(error_, ErrorOf(left));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const RunResult made,
+        candidate->Run(request.inputs, {.node_limit_ms = options.node_limit_ms,
+                                        .patches = std::move(patches)}));
+    NODEWISE_ASSIGN_OR_RETURN(const auto left, CompareOutputs(made.outputs));
+    return ShareGone(error, ErrorOf(left));
   }
-
-  const LocateRequest& request_;
-  const LocateOptions& options_;
-  const StandInSearch& search_;
-  const GraphIndex& index_ = request_.index;
-  const Graph& graph_ = index_.graph();
-  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
-  std::unique_ptr<Runner> candidate_;
-  std::unique_ptr<Runner> elsewhere_;  // Null: candidate_ runs often.
-  RunsSink runs_sink_{index_};
-  uint64_t often_ = 0;  // How often running_often_ runs.
-  std::unique_ptr<PendingRun> running_often_;
-  NodeChecks checks_;
-  std::vector<NodeFloats> floats_;  // The changes in all runs.
-  size_t runs_ = 0;
-  RunHashes hashes_;
-  std::vector<RunHashes> hashes_of_runs_;
-  std::vector<Overwriting> overwritten_;
-  std::vector<NamedTensor> private_outputs_;
-  OutputError error_;  // Shares are of this error of the outputs.
-  // The share of culprits that are far off.
-  std::optional<double> share_of_large_;
-  LocateResult result_;
 };
 
 // Replaces nodes that write to memory that is not theirs before any node is
@@ -660,7 +641,7 @@ absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
       {request.candidate, request.with_private_storage, request.elsewhere}};
   std::vector<std::string> notes;
   for (bool is_first = true;; is_first = false) {
-    Locator locator(request, options, search);
+    Locator locator{request, options, search};
     const absl::Status looked = locator.Look();
     // The search for stray writes goes on while the candidate runs. Where it
     // finds some, what has just been looked at is spoiled and not judged.
@@ -676,8 +657,8 @@ absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
       result->notes.insert(result->notes.end(), notes.begin(), notes.end());
       return result;
     }
-    NODEWISE_RETURN_IF_ERROR(search.GoOnAfter(
-        locator.WhoIsToBlame(result.status()), locator.runs()));
+    NODEWISE_RETURN_IF_ERROR(
+        search.GoOnAfter(locator.WhoIsToBlame(result.status()), locator.runs));
   }
 }
 

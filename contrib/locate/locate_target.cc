@@ -67,35 +67,37 @@ absl::StatusOr<std::shared_ptr<const GraphTarget>> ApartOf(
 
 // All samples run from end to end on both sides, which ranks them; the worst
 // are read once more and examined, so that only one is in memory at a time.
-class SampleSearch {
- public:
-  SampleSearch(const SamplesRequest& request, const SamplesOptions& options)
-      : request_(request), options_(options) {}
+struct SampleSearch {
+  const SamplesRequest& request;
+  const SamplesOptions& options;
+  const Tolerance tolerance = AccumulatedTolerance(request.graph);
+  std::unique_ptr<Runner> candidate = {};
+  std::unique_ptr<Runner> reference = {};
+  SamplesResult result = {};
 
   absl::StatusOr<SamplesResult> Run() {
-    if (request_.samples.empty()) {
+    if (request.samples.empty()) {
       return InvalidArgument("there are no samples, expected one or more");
     }
-    NODEWISE_ASSIGN_OR_RETURN(candidate_, request_.candidate());
-    NODEWISE_ASSIGN_OR_RETURN(reference_, request_.reference());
-    for (size_t i = 0; i < request_.samples.size(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(candidate, request.candidate());
+    NODEWISE_ASSIGN_OR_RETURN(reference, request.reference());
+    for (size_t i = 0; i < request.samples.size(); ++i) {
       auto ranked = Measure(i);
       if (ranked.ok()) {
-        result_.ranked.push_back(*std::move(ranked));
+        result.ranked.push_back(*std::move(ranked));
       } else {
-        result_.failed.push_back({i, ranked.status()});
+        result.failed.push_back({i, ranked.status()});
       }
-      if (options_.progress) {
-        options_.progress(i + 1, request_.samples.size());
+      if (options.progress) {
+        options.progress(i + 1, request.samples.size());
       }
     }
-    std::ranges::stable_sort(result_.ranked, std::greater(), BadnessOf);
+    std::ranges::stable_sort(result.ranked, std::greater(), BadnessOf);
     LocateWorst();
     CollectVerdicts();
-    return std::move(result_);
+    return std::move(result);
   }
 
- private:
   // A sample is worse than another one by this: no outputs at all, then
   // elements that are not finite, then how large the error is.
   static std::tuple<bool, uint64_t, double> BadnessOf(
@@ -110,20 +112,20 @@ class SampleSearch {
     RankedSample ranked;
     ranked.sample = sample;
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> inputs,
-                              request_.samples[sample].read());
-    const auto right = reference_->Run(inputs);
+                              request.samples[sample].read());
+    const auto right = reference->Run(inputs);
     if (!right.ok()) return At("the reference", right.status());
     RunOptions run;
-    run.node_limit_ms = options_.node_limit_ms;
-    const auto found = candidate_->Run(inputs, run);
+    run.node_limit_ms = options.node_limit_ms;
+    const auto found = candidate->Run(inputs, run);
     if (!found.ok()) {
       ranked.is_wrong = true;
       ranked.why_no_outputs = std::string(MessageOf(found.status()));
       return ranked;
     }
-    NODEWISE_ASSIGN_OR_RETURN(
-        const auto compared, CompareNetworkOutputs(Unnamed(right->outputs),
-                                                   found->outputs, tolerance_));
+    NODEWISE_ASSIGN_OR_RETURN(const auto compared,
+                              CompareNetworkOutputs(Unnamed(right->outputs),
+                                                    found->outputs, tolerance));
     const OutputError error = ErrorOf(compared);
     ranked.non_finite = error.non_finite;
     ranked.error = error.size;
@@ -132,11 +134,11 @@ class SampleSearch {
   }
 
   void LocateWorst() {
-    const size_t count = std::min(options_.most_located, result_.ranked.size());
+    const size_t count = std::min(options.most_located, result.ranked.size());
     for (size_t i = 0; i < count; ++i) {
-      RankedSample& ranked = result_.ranked[i];
-      const auto inputs = request_.samples[ranked.sample].read();
-      auto located = inputs.ok() ? request_.locate(*inputs) : inputs.status();
+      RankedSample& ranked = result.ranked[i];
+      const auto inputs = request.samples[ranked.sample].read();
+      auto located = inputs.ok() ? request.locate(*inputs) : inputs.status();
       if (located.ok()) {
         ranked.located = *std::move(located);
       } else {
@@ -148,32 +150,25 @@ class SampleSearch {
   void CollectVerdicts() {
     // By node and verdict: the place in SamplesResult::recurring.
     std::map<std::pair<std::string, NodeVerdict>, size_t> numbers;
-    for (const RankedSample& ranked : result_.ranked) {
+    for (const RankedSample& ranked : result.ranked) {
       if (!ranked.located.has_value()) continue;
       for (const NodeReport& report : ranked.located->nodes) {
         const bool counts = Accuses(report.verdict) ||
                             report.verdict == NodeVerdict::kInconclusive;
         if (!counts) continue;
         const auto [at, is_new] = numbers.try_emplace(
-            {report.key, report.verdict}, result_.recurring.size());
+            {report.key, report.verdict}, result.recurring.size());
         if (is_new) {
-          result_.recurring.push_back({report.key, report.verdict, {}});
+          result.recurring.push_back({report.key, report.verdict, {}});
         }
-        result_.recurring[at->second].samples.push_back(ranked.sample);
+        result.recurring[at->second].samples.push_back(ranked.sample);
       }
     }
     std::ranges::stable_sort(
-        result_.recurring, std::greater(), [](const RecurringVerdict& verdict) {
+        result.recurring, std::greater(), [](const RecurringVerdict& verdict) {
           return std::pair(Accuses(verdict.kind), verdict.samples.size());
         });
   }
-
-  const SamplesRequest& request_;
-  const SamplesOptions& options_;
-  const Tolerance tolerance_ = AccumulatedTolerance(request_.graph);
-  std::unique_ptr<Runner> candidate_;
-  std::unique_ptr<Runner> reference_;
-  SamplesResult result_;
 };
 
 }  // namespace
@@ -303,7 +298,7 @@ size_t SamplesResult::num_located() const {
 
 absl::StatusOr<SamplesResult> LocateInSamples(const SamplesRequest& request,
                                               const SamplesOptions& options) {
-  return SampleSearch(request, options).Run();
+  return SampleSearch{request, options}.Run();
 }
 
 }  // namespace nodewise

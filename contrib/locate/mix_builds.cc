@@ -149,62 +149,68 @@ struct MixtureRuns {
 };
 
 // One turn of the search.
-class Mixer {
- public:
-  // The reference's functions stand in for those that nodes with failures call.
-  // All must outlive this.
-  Mixer(MixtureRuns* runs, const MixOptions& options,
-        const NodeFailures& failures)
-      : runs_(*runs), options_(options), failures_(failures) {}
+struct Mixer {
+  MixtureRuns& runs;
+  const MixOptions& options;
+  // The reference's functions stand in for those that these nodes call.
+  const NodeFailures& failures;
+  const GraphIndex& index = runs.candidate->index();
+  const Graph& graph = index.graph();
+  const Tolerance tolerance = AccumulatedTolerance(graph);
+  // The functions of the candidate that end runs: by their numbers.
+  std::map<size_t, const NodeFailure*> ending = {};
+  bool has_candidate_run = false;  // As it is, it has come to its end.
+  Outputs right = {}, wrong = {};  // The outputs of both.
+  OutputError error = {};
+  double none_left = 0;  // With no function of the candidate.
+  bool are_last_wrong = false;
+  std::optional<double> share_of_first = {};
+  std::map<FunctionSet, double> answers = {};
+  MixResult result = {};
 
   absl::StatusOr<MixResult> Run() {
     NODEWISE_RETURN_IF_ERROR(RunBoth());
-    if (result_.located.AreOutputsWrong()) {
+    if (result.located.AreOutputsWrong()) {
       NODEWISE_RETURN_IF_ERROR(AskEnds());
-      if (!result_.is_in_storage) NODEWISE_RETURN_IF_ERROR(FindGuilty());
+      if (!result.is_in_storage) NODEWISE_RETURN_IF_ERROR(FindGuilty());
     }
     NODEWISE_RETURN_IF_ERROR(ReportGuilty());
-    result_.runs = runs_.count;
-    return std::move(result_);
+    result.runs = runs.count;
+    return std::move(result);
   }
 
-  // Whether the candidate as it is has come to its end.
-  bool has_candidate_run() const { return has_candidate_run_; }
-
- private:
   // The ends of the question: each build as it is, but for functions that end
   // it.
   absl::Status RunBoth() {
-    result_.functions = FunctionsOf(*runs_.candidate, *runs_.reference);
+    result.functions = FunctionsOf(*runs.candidate, *runs.reference);
     // Functions that end a run are known by the turns before.
-    for (const NodeFailure& failure : failures_) {
-      ending_.emplace(FunctionOf(failure.node), &failure);
+    for (const NodeFailure& failure : failures) {
+      ending.emplace(FunctionOf(failure.node), &failure);
     }
-    auto right = runs_.RunOnce(runs_.reference);
-    if (FailureOf(right.status()).has_value()) {
-      return Ends(right.status(), "it is taken for right, and must itself run");
+    auto made = runs.RunOnce(runs.reference);
+    if (FailureOf(made.status()).has_value()) {
+      return Ends(made.status(), "it is taken for right, and must itself run");
     }
-    NODEWISE_ASSIGN_OR_RETURN(right_, std::move(right));
+    NODEWISE_ASSIGN_OR_RETURN(right, std::move(made));
     NODEWISE_RETURN_IF_ERROR(RunWrong());
-    NODEWISE_ASSIGN_OR_RETURN(result_.located.outputs, Compare(wrong_));
-    error_ = ErrorOf(result_.located.outputs);
+    NODEWISE_ASSIGN_OR_RETURN(result.located.outputs, Compare(wrong));
+    error = ErrorOf(result.located.outputs);
     return absl::OkStatus();
   }
 
   absl::Status RunWrong() {
-    if (failures_.empty()) {
-      NODEWISE_ASSIGN_OR_RETURN(wrong_, runs_.RunOnce(runs_.candidate));
-      has_candidate_run_ = true;
+    if (failures.empty()) {
+      NODEWISE_ASSIGN_OR_RETURN(wrong, runs.RunOnce(runs.candidate));
+      has_candidate_run = true;
       return absl::OkStatus();
     }
-    auto wrong = RunMixed(Mixable());
-    const auto failure = FailureOf(wrong.status());
-    if (failure.has_value() && ending_.contains(FunctionOf(failure->node))) {
-      return Ends(wrong.status(), "and so it does with the function of " +
-                                      runs_.reference->name() +
-                                      " in its place");
+    auto made = RunMixed(Mixable());
+    const auto failure = FailureOf(made.status());
+    if (failure.has_value() && ending.contains(FunctionOf(failure->node))) {
+      return Ends(made.status(), "and so it does with the function of " +
+                                     runs.reference->name() + " in its place");
     }
-    NODEWISE_ASSIGN_OR_RETURN(wrong_, std::move(wrong));
+    NODEWISE_ASSIGN_OR_RETURN(wrong, std::move(made));
     return absl::OkStatus();
   }
 
@@ -221,25 +227,25 @@ class Mixer {
       return std::ranges::any_of(
           function.nodes, [&](NodeId node) { return KeyOf(node) == key; });
     };
-    return static_cast<size_t>(std::ranges::find_if(result_.functions, calls) -
-                               result_.functions.begin());
+    return static_cast<size_t>(std::ranges::find_if(result.functions, calls) -
+                               result.functions.begin());
   }
 
   absl::StatusOr<std::vector<TensorComparison>> Compare(
       const Outputs& outputs) const {
-    if (outputs.size() != right_.size()) {
+    if (outputs.size() != right.size()) {
       return InvalidArgument("{}: has {}, expected {}, as {} has",
-                             runs_.candidate->name(),
-                             CountOf(outputs.size(), "output"), right_.size(),
-                             runs_.reference->name());
+                             runs.candidate->name(),
+                             CountOf(outputs.size(), "output"), right.size(),
+                             runs.reference->name());
     }
-    return CompareNetworkOutputs(Unnamed(right_), outputs, tolerance_);
+    return CompareNetworkOutputs(Unnamed(right), outputs, tolerance);
   }
 
   ByNode<bool> NodesOf(const FunctionSet& functions) const {
-    ByNode<bool> chosen(graph_);
+    ByNode<bool> chosen(graph);
     for (const size_t function : functions) {
-      for (const NodeId node : result_.functions[function].nodes) {
+      for (const NodeId node : result.functions[function].nodes) {
         chosen[node] = true;
       }
     }
@@ -249,7 +255,7 @@ class Mixer {
   // Runs these functions of the candidate with the others of the reference.
   absl::StatusOr<Outputs> RunMixed(const FunctionSet& functions,
                                    uint64_t repeats = 1) {
-    return runs_.RunMixed(NodesOf(functions), repeats);
+    return runs.RunMixed(NodesOf(functions), repeats);
   }
 
   // Notes which share of the whole error is left in these outputs.
@@ -257,18 +263,18 @@ class Mixer {
                                   const Outputs& outputs,
                                   bool is_repeated = false) {
     NODEWISE_ASSIGN_OR_RETURN(const auto compared, Compare(outputs));
-    are_last_wrong_ = AnyIsWrong(compared);
-    return Note(functions, 1 - ShareGone(error_, ErrorOf(compared)),
+    are_last_wrong = AnyIsWrong(compared);
+    return Note(functions, 1 - ShareGone(error, ErrorOf(compared)),
                 is_repeated);
   }
 
   double Note(const FunctionSet& functions, double left, bool is_repeated) {
     const std::string last =
-        functions.empty() ? "" : result_.functions[functions.back()].candidate;
-    result_.questions.push_back({functions.size(), last, left, is_repeated});
-    if (options_.progress) {
-      const size_t total = std::bit_width(result_.functions.size()) + 8;
-      options_.progress(std::min(result_.questions.size(), total), total);
+        functions.empty() ? "" : result.functions[functions.back()].candidate;
+    result.questions.push_back({functions.size(), last, left, is_repeated});
+    if (options.progress) {
+      const size_t total = std::bit_width(result.functions.size()) + 8;
+      options.progress(std::min(result.questions.size(), total), total);
     }
     return left;
   }
@@ -284,24 +290,24 @@ class Mixer {
       return outputs.status();
     }
     // The results of the candidate's functions end one of the reference's.
-    are_last_wrong_ = true;
+    are_last_wrong = true;
     return Note(functions, 1, is_repeated);
   }
 
   // As Ask(), or what it answered before.
   absl::StatusOr<double> AskOnce(const FunctionSet& functions) {
-    const auto known = answers_.find(functions);
-    if (known != answers_.end()) return known->second;
+    const auto known = answers.find(functions);
+    if (known != answers.end()) return known->second;
     NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(functions));
-    answers_[functions] = left;
+    answers[functions] = left;
     return left;
   }
 
   // All functions of the candidate that come to an end.
   FunctionSet Mixable() const {
-    FunctionSet all(result_.functions.size());
+    FunctionSet all(result.functions.size());
     std::iota(all.begin(), all.end(), size_t{0});
-    std::erase_if(all, [this](size_t item) { return ending_.contains(item); });
+    std::erase_if(all, [this](size_t item) { return ending.contains(item); });
     return all;
   }
 
@@ -315,20 +321,19 @@ class Mixer {
     const auto none = RunMixed({});
     if (FailureOf(none.status()).has_value()) {
       return Ends(none.status(), "with all functions of " +
-                                     runs_.reference->name() +
+                                     runs.reference->name() +
                                      ": it is in how the tensors of " +
-                                     runs_.candidate->name() + " share memory");
+                                     runs.candidate->name() + " share memory");
     }
     NODEWISE_RETURN_IF_ERROR(none.status());
-    NODEWISE_ASSIGN_OR_RETURN(none_left_, NoteLeft({}, *none));
+    NODEWISE_ASSIGN_OR_RETURN(none_left, NoteLeft({}, *none));
     NODEWISE_ASSIGN_OR_RETURN(const auto again, RunMixed({}, kAgain));
     NODEWISE_RETURN_IF_ERROR(NoteLeft({}, again, true).status());
-    if (!HaveSameBits(*none, again)) return Changes(runs_.reference->name());
+    if (!HaveSameBits(*none, again)) return Changes(runs.reference->name());
     NODEWISE_ASSIGN_OR_RETURN(const auto all_taken, RunMixed(all, kAgain));
     NODEWISE_RETURN_IF_ERROR(NoteLeft(all, all_taken).status());
-    if (!HaveSameBits(all_taken, wrong_))
-      return Changes(runs_.candidate->name());
-    result_.is_in_storage = result_.questions.front().is_yes();
+    if (!HaveSameBits(all_taken, wrong)) return Changes(runs.candidate->name());
+    result.is_in_storage = result.questions.front().is_yes();
     return absl::OkStatus();
   }
 
@@ -345,7 +350,7 @@ class Mixer {
     double share = 1;  // The share of the whole error that `left` makes.
     for (size_t round = 0; round < kMostGuiltySets; ++round) {
       const double half = share / 2;
-      if (left.empty() || none_left_ > half) break;
+      if (left.empty() || none_left > half) break;
       const auto holds = [&](const FunctionSet& items) -> absl::StatusOr<bool> {
         NODEWISE_ASSIGN_OR_RETURN(const double answer, AskOnce(items));
         return !(answer <= half);
@@ -359,8 +364,8 @@ class Mixer {
         return std::ranges::find(found, item) != found.end();
       });
       NODEWISE_ASSIGN_OR_RETURN(share, Ask(left));
-      if (round == 0 && found.size() == 1) share_of_first_ = 1 - share;
-      if (!are_last_wrong_) break;
+      if (round == 0 && found.size() == 1) share_of_first = 1 - share;
+      if (!are_last_wrong) break;
     }
     return absl::OkStatus();
   }
@@ -369,7 +374,7 @@ class Mixer {
     for (const size_t function : found) {
       GuiltyFunction guilty{function, found};
       std::erase(guilty.together_with, function);
-      result_.guilty.push_back(std::move(guilty));
+      result.guilty.push_back(std::move(guilty));
     }
   }
 
@@ -377,48 +382,48 @@ class Mixer {
   absl::Status AskAgain(const FunctionSet& found) {
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(found));
     NODEWISE_ASSIGN_OR_RETURN(const double again, Ask(found, true));
-    return left == again ? absl::OkStatus() : Changes(runs_.candidate->name());
+    return left == again ? absl::OkStatus() : Changes(runs.candidate->name());
   }
 
   absl::Status ReportGuilty() {
-    for (const auto& [function, failure] : ending_) {
-      if (function < result_.functions.size()) AddGuilty({function});
+    for (const auto& [function, failure] : ending) {
+      if (function < result.functions.size()) AddGuilty({function});
     }
-    std::ranges::sort(result_.guilty, {}, &GuiltyFunction::function);
-    for (const GuiltyFunction& guilty : result_.guilty) {
-      const auto ending = ending_.find(guilty.function);
-      if (ending != ending_.end()) {
-        ReportEnding(guilty.function, *ending->second);
+    std::ranges::sort(result.guilty, {}, &GuiltyFunction::function);
+    for (const GuiltyFunction& guilty : result.guilty) {
+      const auto found = ending.find(guilty.function);
+      if (found != ending.end()) {
+        ReportEnding(guilty.function, *found->second);
         continue;
       }
       NODEWISE_ASSIGN_OR_RETURN(NodeReport report, ReportOn(guilty));
       NODEWISE_ASSIGN_OR_RETURN(const double share, ShareOf(guilty.function));
-      AddCulprit(std::move(report), {}, &result_.located);
-      result_.located.culprits.back().share = share;
+      AddCulprit(std::move(report), {}, &result.located);
+      result.located.culprits.back().share = share;
     }
     return absl::OkStatus();
   }
 
   void ReportEnding(size_t guilty, const NodeFailure& failure) {
-    const MixedFunction& function = result_.functions[guilty];
+    const MixedFunction& function = result.functions[guilty];
     for (const NodeId node : function.nodes) {
-      result_.located.stand_ins.push_back(KeyOf(node));
+      result.located.stand_ins.push_back(KeyOf(node));
       if (KeyOf(node) != failure.node) continue;
-      NodeReport report = ReportUnchecked(index_, node, "");
+      NodeReport report = ReportUnchecked(index, node, "");
       NoteFailure(failure, &report);
-      Conclude(index_, {}, &report);
+      Conclude(index, {}, &report);
       report.reason +=
           fmt::format(", in function {}", Printable(function.candidate)) +
           CallersOf(function);
-      AddCulprit(std::move(report), {}, &result_.located);
+      AddCulprit(std::move(report), {}, &result.located);
     }
   }
 
   // The share of the error that is gone without this function alone.
   absl::StatusOr<double> ShareOf(size_t function) {
-    if (result_.guilty.size() == 1 + ending_.size() &&
-        share_of_first_.has_value()) {
-      return *share_of_first_;
+    if (result.guilty.size() == 1 + ending.size() &&
+        share_of_first.has_value()) {
+      return *share_of_first;
     }
     // One more run, unless the question was asked already.
     FunctionSet others = Mixable();
@@ -428,11 +433,11 @@ class Mixer {
   }
 
   absl::StatusOr<NodeReport> ReportOn(const GuiltyFunction& guilty) {
-    const MixedFunction& function = result_.functions[guilty.function];
+    const MixedFunction& function = result.functions[guilty.function];
     NODEWISE_ASSIGN_OR_RETURN(auto worst, CompareNodes(guilty));
     const NodeId node =
         worst.has_value() ? worst->first : function.nodes.front();
-    NodeReport report = ReportUnchecked(index_, node, "not asked");
+    NodeReport report = ReportUnchecked(index, node, "not asked");
     report.evidence.isolated = Verdict::kError;
     report.verdict = NodeVerdict::kBroken;
     report.reason = ReasonOf(function, guilty);
@@ -440,7 +445,7 @@ class Mixer {
     return report;
   }
 
-  const std::string& KeyOf(NodeId node) const { return index_.KeyOf(node); }
+  const std::string& KeyOf(NodeId node) const { return index.KeyOf(node); }
 
   std::string ReasonOf(const MixedFunction& function,
                        const GuiltyFunction& guilty) const {
@@ -452,7 +457,7 @@ class Mixer {
     if (!guilty.together_with.empty()) {
       std::vector<std::string> others;
       for (const size_t other : guilty.together_with) {
-        others.push_back(result_.functions[other].candidate);
+        others.push_back(result.functions[other].candidate);
       }
       reason += fmt::format(", together with {}", ListOf(others, kShownNodes));
     }
@@ -477,8 +482,8 @@ class Mixer {
     const ByNode<bool> without = NodesOf(taken);
     taken.push_back(guilty.function);
     const std::vector<EntryId> entries = EntriesOf(guilty.function);
-    const auto expected = runs_.TensorsOf(without, entries);
-    const auto found = runs_.TensorsOf(NodesOf(taken), entries);
+    const auto expected = runs.TensorsOf(without, entries);
+    const auto found = runs.TensorsOf(NodesOf(taken), entries);
     for (const absl::Status& status : {expected.status(), found.status()}) {
       // Nothing is left to compare where a node ends the run.
       if (FailureOf(status).has_value()) return std::nullopt;
@@ -486,13 +491,13 @@ class Mixer {
     }
     std::optional<std::pair<NodeId, TensorComparison>> worst;
     for (const EntryId entry : entries) {
-      const NDArray &right = (*expected)[entry], &wrong = (*found)[entry];
-      if (!right.defined() || !wrong.defined()) continue;
-      const NodeId node = index_.NodeOf(entry);
+      const NDArray &one = (*expected)[entry], &other = (*found)[entry];
+      if (!one.defined() || !other.defined()) continue;
+      const NodeId node = index.NodeOf(entry);
       NODEWISE_ASSIGN_OR_RETURN(
           TensorComparison compared,
-          CompareNodeOutput(KeyOf(node), index_.OutputOf(entry), right, *wrong,
-                            AccumulatedOptions(tolerance_, right.dtype())));
+          CompareNodeOutput(KeyOf(node), index.OutputOf(entry), one, *other,
+                            AccumulatedOptions(tolerance, one.dtype())));
       if (compared.is_equal()) continue;
       if (worst.has_value() && worst->second.verdict() >= compared.verdict()) {
         continue;
@@ -504,30 +509,13 @@ class Mixer {
 
   std::vector<EntryId> EntriesOf(size_t function) const {
     std::vector<EntryId> entries;
-    const std::vector<NodeId>& nodes = result_.functions[function].nodes;
+    const std::vector<NodeId>& nodes = result.functions[function].nodes;
     for (size_t i = 0; i < nodes.size() && i < kComparedNodes; ++i) {
-      const IdRange<EntryId> made = EntriesMadeBy(graph_, nodes[i]);
+      const IdRange<EntryId> made = EntriesMadeBy(graph, nodes[i]);
       entries.insert(entries.end(), made.begin(), made.end());
     }
     return entries;
   }
-
-  MixtureRuns& runs_;
-  const MixOptions& options_;
-  const NodeFailures& failures_;
-  const GraphIndex& index_ = runs_.candidate->index();
-  const Graph& graph_ = index_.graph();
-  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
-  // The functions of the candidate that end runs: by their numbers.
-  std::map<size_t, const NodeFailure*> ending_;
-  bool has_candidate_run_ = false;
-  Outputs right_, wrong_;  // The outputs of both.
-  OutputError error_;
-  double none_left_ = 0;  // With no function of the candidate.
-  bool are_last_wrong_ = false;
-  std::optional<double> share_of_first_;
-  std::map<FunctionSet, double> answers_;
-  MixResult result_;
 };
 
 }  // namespace
@@ -542,7 +530,7 @@ absl::StatusOr<MixResult> MixBuilds(
                    inputs, options.node_limit_ms};
   // Each turn finds one more node that ends runs.
   for (NodeFailures failures;;) {
-    Mixer mixer(&runs, options, failures);
+    Mixer mixer{runs, options, failures};
     auto result = mixer.Run();
     auto failure = FailureOf(result.status());
     if (!failure.has_value() ||
@@ -550,7 +538,7 @@ absl::StatusOr<MixResult> MixBuilds(
             failures.end()) {
       return result;
     }
-    if (mixer.has_candidate_run()) {
+    if (mixer.has_candidate_run) {
       failure->what += fmt::format(
           " (not in {} as it is, but with functions of {} before it)",
           runs.candidate->name(), runs.reference->name());

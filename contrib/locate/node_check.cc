@@ -410,6 +410,11 @@ size_t NodeChecks::CountEqual() const {
   return static_cast<size_t>(std::ranges::count_if(nodes, &NodeCheck::IsEqual));
 }
 
+const NodeCheck* NodeChecks::Find(NodeId node) const {
+  const auto found = std::ranges::find(nodes, node, &NodeCheck::node);
+  return found == nodes.end() ? nullptr : &*found;
+}
+
 const NodeCheck* NodeChecks::FirstWrong() const {
   const auto found = std::ranges::find_if(nodes, &NodeCheck::IsWrong);
   return found == nodes.end() ? nullptr : &*found;

@@ -197,11 +197,18 @@ struct CandidateSink : public TensorSink {
 // not, the definition of its operators decides between the two. The reference
 // has no bounds of its own, so without that step each of its roundings would
 // accuse.
-class OutsideLocator {
- public:
-  OutsideLocator(const OutsideReferenceRequest& request,
-                 const LocateOptions& options)
-      : request_(request), options_(options) {}
+struct OutsideLocator {
+  const OutsideReferenceRequest& request;
+  const LocateOptions& options;
+  const GraphIndex& index = request.index;
+  const Graph& graph = index.graph();
+  const Tolerance tolerance = AccumulatedTolerance(graph);
+  ByNode<NodeText> texts{graph};
+  std::map<std::string, NDArray> values = {};  // The reference's, by name.
+  // The reference's, from a run without a sink.
+  std::vector<NDArray> outputs = {};
+  std::unique_ptr<Runner> candidate = nullptr, apart = nullptr;
+  OutsideLocated located = {};
 
   absl::StatusOr<OutsideLocated> Run() {
     ReadTexts();
@@ -209,114 +216,112 @@ class OutsideLocator {
     const std::function<NDArray(EntryId)> expected = [this](EntryId entry) {
       return ReferenceOf(entry);
     };
-    CandidateSink seen(index_, expected, tolerance_);
-    NODEWISE_ASSIGN_OR_RETURN(candidate_, request_.makers.candidate());
+    CandidateSink seen(index, expected, tolerance);
+    NODEWISE_ASSIGN_OR_RETURN(candidate, request.makers.candidate());
     RunOptions run;
     run.sink = &seen;
-    run.node_limit_ms = options_.node_limit_ms;
+    run.node_limit_ms = options.node_limit_ms;
     NODEWISE_ASSIGN_OR_RETURN(const RunResult made,
-                              candidate_->Run(request_.inputs, run));
+                              candidate->Run(request.inputs, run));
     // One run hands out everything that is judged; only nodes that are off need
     // more.
     NODEWISE_RETURN_IF_ERROR(CompareOutputs(made.outputs));
     bool any = false;
-    for (const NodeId node : FunctionNodesOf(graph_)) {
+    for (const NodeId node : FunctionNodesOf(graph)) {
       any |= !seen.compared[node].empty();
       NODEWISE_RETURN_IF_ERROR(Judge(node, seen));
-      if (options_.progress) {
-        options_.progress(Index(node) + 1, graph_.nodes.size());
+      if (options.progress) {
+        options.progress(Index(node) + 1, graph.nodes.size());
       }
     }
     if (!any) {
       return FailedPrecondition(
           "{}: hands out nothing that a node makes, expected a model with the "
           "values of the target's",
-          request_.reference_name);
+          request.reference_name);
     }
     NODEWISE_RETURN_IF_ERROR(ConfirmCulprits());
-    FindGain(&located_.result);
-    return std::move(located_);
+    FindGain(&located.result);
+    return std::move(located);
   }
 
- private:
   void ReadTexts() {
-    for (const NodeId node : FunctionNodesOf(graph_)) {
-      auto region = RegionOfNode(graph_, node, request_.operators);
+    for (const NodeId node : FunctionNodesOf(graph)) {
+      auto region = RegionOfNode(graph, node, request.operators);
       if (region.ok()) {
-        texts_[node].region = *std::move(region);
+        texts[node].region = *std::move(region);
       } else {
-        texts_[node].why_not = std::string(MessageOf(region.status()));
+        texts[node].why_not = std::string(MessageOf(region.status()));
       }
     }
   }
 
   // Undefined if the reference has not handed it out, or its name is not known.
   NDArray ReferenceOf(EntryId entry) const {
-    const std::optional<Region>& region = texts_[index_.NodeOf(entry)].region;
+    const std::optional<Region>& region = texts[index.NodeOf(entry)].region;
     if (!region.has_value()) return NDArray();
     const Network& network = region->network;
-    const ValueId output = network.outputs()[index_.OutputOf(entry)];
-    const auto found = values_.find(network.value(output).name);
-    return found == values_.end() ? NDArray() : found->second;
+    const ValueId output = network.outputs()[index.OutputOf(entry)];
+    const auto found = values.find(network.value(output).name);
+    return found == values.end() ? NDArray() : found->second;
   }
 
   // Programs may compute operations apart whose values they hand out, so that
   // the outputs count as they are with nothing handed out.
   absl::Status Refer() {
-    NODEWISE_ASSIGN_OR_RETURN(const auto unseen, request_.reference());
+    NODEWISE_ASSIGN_OR_RETURN(const auto unseen, request.reference());
     NODEWISE_ASSIGN_OR_RETURN(const RunResult plain,
-                              unseen->Run(request_.inputs));
-    outputs_ = Unnamed(plain.outputs);
-    NODEWISE_ASSIGN_OR_RETURN(const auto seen, request_.reference());
+                              unseen->Run(request.inputs));
+    outputs = Unnamed(plain.outputs);
+    NODEWISE_ASSIGN_OR_RETURN(const auto seen, request.reference());
     ValueKeeper keeper;
     RunOptions run;
     run.sink = &keeper;
     NODEWISE_ASSIGN_OR_RETURN(const RunResult looked_at,
-                              seen->Run(request_.inputs, run));
-    values_ = std::move(keeper.values);
+                              seen->Run(request.inputs, run));
+    values = std::move(keeper.values);
     NODEWISE_ASSIGN_OR_RETURN(
         const auto changed,
-        CompareNetworkOutputs(outputs_, looked_at.outputs, tolerance_));
+        CompareNetworkOutputs(outputs, looked_at.outputs, tolerance));
     if (AnyIsWrong(changed)) {
-      located_.result.notes.push_back(fmt::format(
+      located.result.notes.push_back(fmt::format(
           "{}: makes other outputs when it hands out its values, off by {:.2g} "
           "of their size, so what it makes inside may not be what it makes "
           "otherwise",
-          request_.reference_name, LargestError(changed)));
+          request.reference_name, LargestError(changed)));
     }
     return absl::OkStatus();
   }
 
   absl::Status CompareOutputs(const std::vector<NamedTensor>& made) {
-    if (made.size() != outputs_.size()) {
+    if (made.size() != outputs.size()) {
       return InvalidArgument(
           "{}: has {} outputs, expected {}, as the target has",
-          request_.reference_name, outputs_.size(), made.size());
+          request.reference_name, outputs.size(), made.size());
     }
-    NODEWISE_ASSIGN_OR_RETURN(
-        located_.result.outputs,
-        CompareNetworkOutputs(outputs_, made, tolerance_));
+    NODEWISE_ASSIGN_OR_RETURN(located.result.outputs,
+                              CompareNetworkOutputs(outputs, made, tolerance));
     return absl::OkStatus();
   }
 
   absl::Status Judge(NodeId node, const CandidateSink& seen) {
     // Isolated evidence is added where the node runs alone.
-    NodeReport report = ReportUnchecked(index_, node, "");
+    NodeReport report = ReportUnchecked(index, node, "");
     const std::vector<TensorComparison>& compared = seen.compared[node];
     // All of this is against the reference's run, so that it is accumulated.
     report.passed_on = LargestError(compared);
-    for (const EntryRef& ref : graph_.node(node).inputs) {
+    for (const EntryRef& ref : graph.node(node).inputs) {
       report.received =
-          std::max(report.received, seen.error[graph_.EntryOf(ref)]);
+          std::max(report.received, seen.error[graph.EntryOf(ref)]);
     }
     // A node with an output that could not be compared is not judged by the
     // others.
-    if (compared.size() != graph_.OutputsOf(node)) {
+    if (compared.size() != graph.OutputsOf(node)) {
       report.verdict = NodeVerdict::kInconclusive;
       report.reason =
-          texts_[node].region.has_value()
+          texts[node].region.has_value()
               ? "not compared: the reference does not hand out what it makes"
-              : "not compared: " + texts_[node].why_not;
+              : "not compared: " + texts[node].why_not;
     } else if (!AnyIsWrong(compared)) {
       report.evidence.isolated = Verdict::kPass;
       report.verdict = NodeVerdict::kHealthy;
@@ -325,7 +330,7 @@ class OutsideLocator {
       report.evidence.accumulated = Verdict::kError;
       NODEWISE_RETURN_IF_ERROR(JudgeAlone(seen, &report));
     }
-    located_.result.nodes.push_back(std::move(report));
+    located.result.nodes.push_back(std::move(report));
     return absl::OkStatus();
   }
 
@@ -372,34 +377,33 @@ class OutsideLocator {
       const NodeReport& report, const CandidateSink& seen,
       std::vector<NDArray>* read) {
     RunOptions run;
-    run.node_limit_ms = options_.node_limit_ms;
+    run.node_limit_ms = options.node_limit_ms;
     run.stop = StopRule{report.key, "the node", std::nullopt};
     // An entry that the node reads twice is patched once.
     std::vector<EntryId> patched;
-    for (const EntryRef& ref : graph_.node(report.node).inputs) {
-      const EntryId entry = graph_.EntryOf(ref);
-      if (!graph_.IsFunction(NodeId{ref.node})) {
+    for (const EntryRef& ref : graph.node(report.node).inputs) {
+      const EntryId entry = graph.EntryOf(ref);
+      if (!graph.IsFunction(NodeId{ref.node})) {
         read->push_back(seen.given[entry]);
         continue;
       }
       read->push_back(ReferenceOf(entry));
       if (!read->back().defined()) {
         return NotFound("the reference does not hand out {}",
-                        index_.KeyOf(entry));
+                        index.KeyOf(entry));
       }
       if (std::ranges::find(patched, entry) != patched.end()) continue;
       patched.push_back(entry);
-      run.patches.push_back({index_.KeyOf(entry), read->back(),
-                             request_.reference_name, report.key});
+      run.patches.push_back({index.KeyOf(entry), read->back(),
+                             request.reference_name, report.key});
     }
     // Its storage plan must not be able to change what is read or made.
-    if (private_ == nullptr) {
-      NODEWISE_ASSIGN_OR_RETURN(private_,
-                                request_.makers.with_private_storage());
+    if (apart == nullptr) {
+      NODEWISE_ASSIGN_OR_RETURN(apart, request.makers.with_private_storage());
     }
     NODEWISE_ASSIGN_OR_RETURN(RunResult result,
-                              private_->Run(request_.inputs, run));
-    if (result.outputs.size() == graph_.OutputsOf(report.node)) {
+                              apart->Run(request.inputs, run));
+    if (result.outputs.size() == graph.OutputsOf(report.node)) {
       return std::move(result.outputs);
     }
     return NotFound("the run has not handed out what it made");
@@ -410,12 +414,12 @@ class OutsideLocator {
       NodeId node, const std::vector<NamedTensor>& made) const {
     std::vector<TensorComparison> compared;
     for (uint32_t slot = 0; slot < made.size(); ++slot) {
-      const NDArray expected = ReferenceOf(graph_.EntryOf(node, slot));
+      const NDArray expected = ReferenceOf(graph.EntryOf(node, slot));
       NODEWISE_ASSIGN_OR_RETURN(
           TensorComparison one,
-          CompareNodeOutput(index_.KeyOf(node), slot, expected,
+          CompareNodeOutput(index.KeyOf(node), slot, expected,
                             *made[slot].tensor,
-                            AccumulatedOptions(tolerance_, expected.dtype())));
+                            AccumulatedOptions(tolerance, expected.dtype())));
       compared.push_back(std::move(one));
     }
     return compared;
@@ -425,7 +429,7 @@ class OutsideLocator {
   void Accuse(const std::vector<NamedTensor>& made,
               const std::vector<NDArray>& read, NodeReport* report) {
     OutsideAccusation accusation;
-    accusation.report = located_.result.nodes.size();
+    accusation.report = located.result.nodes.size();
     const absl::Status asked = Referee(report->node, made, read, &accusation);
     if (!asked.ok()) accusation.why_not = std::string(MessageOf(asked));
     const OutsideVerdict& judged =
@@ -433,8 +437,8 @@ class OutsideLocator {
     report->verdict = judged.verdict;
     report->reason =
         fmt::format("off by {:.2g} of its size from {} on the same inputs; {}",
-                    report->made, request_.reference_name, judged.why);
-    located_.accusations.push_back(std::move(accusation));
+                    report->made, request.reference_name, judged.why);
+    located.accusations.push_back(std::move(accusation));
   }
 
   absl::Status Referee(NodeId node, const std::vector<NamedTensor>& made,
@@ -447,23 +451,22 @@ class OutsideLocator {
     // its bounds.
     NODEWISE_ASSIGN_OR_RETURN(
         const auto definition,
-        RunWithLazyBounds(texts_[node].region->network, read));
+        RunWithLazyBounds(texts[node].region->network, read));
     std::vector<NDArray> handed_out;
-    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
+    for (const EntryId entry : EntriesMadeBy(graph, node)) {
       handed_out.push_back(ReferenceOf(entry));
     }
-    const std::string& key = index_.KeyOf(node);
-    NodeCheck candidate{node, key}, reference{node, key};
+    const std::string& key = index.KeyOf(node);
+    NodeCheck ours{node, key}, theirs{node, key};
     NODEWISE_ASSIGN_OR_RETURN(
-        candidate.outputs,
-        CompareByBounds(key, definition.get(), Unnamed(made)));
+        ours.outputs, CompareByBounds(key, definition.get(), Unnamed(made)));
     NODEWISE_ASSIGN_OR_RETURN(
-        reference.outputs, CompareByBounds(key, definition.get(), handed_out));
-    accusation->from_candidate = candidate.MadeError();
-    accusation->from_reference = reference.MadeError();
+        theirs.outputs, CompareByBounds(key, definition.get(), handed_out));
+    accusation->from_candidate = ours.MadeError();
+    accusation->from_reference = theirs.MadeError();
     // Two against one needs a referee that is with one side alone.
-    const bool with_candidate = IsWithin(candidate);
-    const bool with_reference = IsWithin(reference);
+    const bool with_candidate = IsWithin(ours);
+    const bool with_reference = IsWithin(theirs);
     accusation->side = with_candidate && with_reference ? RefereeSide::kBoth
                        : with_candidate ? RefereeSide::kCandidate
                        : with_reference ? RefereeSide::kReference
@@ -475,53 +478,42 @@ class OutsideLocator {
   bool IsWithin(const NodeCheck& check) const {
     const Verdict verdict = IsolatedVerdict(check);
     if (verdict != Verdict::kInconclusive) return verdict == Verdict::kPass;
-    return check.MadeError() <= tolerance_.relative;
+    return check.MadeError() <= tolerance.relative;
   }
 
   // The outputs are measured against the reference, and so its tensors stand in
   // for a culprit's.
   absl::Status ConfirmCulprits() {
-    const OutputError error = ErrorOf(located_.result.outputs);
-    for (size_t i = 0; i < located_.result.nodes.size(); ++i) {
-      const NodeReport& report = located_.result.nodes[i];
+    const OutputError error = ErrorOf(located.result.outputs);
+    for (size_t i = 0; i < located.result.nodes.size(); ++i) {
+      const NodeReport& report = located.result.nodes[i];
       if (!Accuses(report.verdict)) continue;
       Culprit culprit{i, std::nullopt, {}};
       const bool can_be_confirmed =
           error.any() &&
-          located_.result.culprits.size() < options_.most_confirmed;
+          located.result.culprits.size() < options.most_confirmed;
       if (can_be_confirmed) {
         NODEWISE_ASSIGN_OR_RETURN(culprit.share, ShareOf(report.node, error));
       }
-      located_.result.culprits.push_back(std::move(culprit));
+      located.result.culprits.push_back(std::move(culprit));
     }
     return absl::OkStatus();
   }
 
   absl::StatusOr<double> ShareOf(NodeId node, const OutputError& error) {
     RunOptions run;
-    run.node_limit_ms = options_.node_limit_ms;
-    for (const EntryId entry : EntriesMadeBy(graph_, node)) {
-      run.patches.push_back({index_.KeyOf(entry), ReferenceOf(entry),
-                             request_.reference_name, index_.KeyOf(node)});
+    run.node_limit_ms = options.node_limit_ms;
+    for (const EntryId entry : EntriesMadeBy(graph, node)) {
+      run.patches.push_back({index.KeyOf(entry), ReferenceOf(entry),
+                             request.reference_name, index.KeyOf(node)});
     }
     NODEWISE_ASSIGN_OR_RETURN(const RunResult made,
-                              candidate_->Run(request_.inputs, run));
+                              candidate->Run(request.inputs, run));
     NODEWISE_ASSIGN_OR_RETURN(
         const auto left,
-        CompareNetworkOutputs(outputs_, made.outputs, tolerance_));
+        CompareNetworkOutputs(outputs, made.outputs, tolerance));
     return ShareGone(error, ErrorOf(left));
   }
-
-  const OutsideReferenceRequest& request_;
-  const LocateOptions& options_;
-  const GraphIndex& index_ = request_.index;
-  const Graph& graph_ = index_.graph();
-  const Tolerance tolerance_ = AccumulatedTolerance(graph_);
-  ByNode<NodeText> texts_{graph_};
-  std::map<std::string, NDArray> values_;  // The reference's, by name.
-  std::vector<NDArray> outputs_;  // The reference's, from a run without a sink.
-  std::unique_ptr<Runner> candidate_, private_;
-  OutsideLocated located_;
 };
 
 }  // namespace
@@ -565,7 +557,7 @@ absl::StatusOr<std::vector<RefereeOpinion>> AskReferee(
 
 absl::StatusOr<OutsideLocated> LocateByOutsideReference(
     const OutsideReferenceRequest& request, const LocateOptions& options) {
-  return OutsideLocator(request, options).Run();
+  return OutsideLocator{request, options}.Run();
 }
 
 }  // namespace nodewise

@@ -161,17 +161,8 @@ class JudgedTensors : public TensorSource {
 
   const std::string& name() const override { return dump_.name(); }
   absl::Status Visit(TensorSink& sink) override {
-    struct Filter : public TensorSink {
-      Filter(JudgedTensors* to_filter, TensorSink* next)
-          : tensors(*to_filter), sink(*next) {}
-      absl::Status Take(const TensorItem& item) override {
-        return tensors.HandOn(item, sink);
-      }
-      JudgedTensors& tensors;
-      TensorSink& sink;
-    };
-    Filter filter(this, &sink);
-    return dump_.Visit(filter);
+    return VisitEach(
+        dump_, [&](const TensorItem& item) { return HandOn(item, sink); });
   }
 
   // Undefined for what was not handed out.
@@ -196,101 +187,103 @@ class JudgedTensors : public TensorSource {
   std::vector<EntryId> heads_;
 };
 
-class Replayer {
- public:
-  Replayer(const DumpedRun& dump, const GraphIndex& index,
-           const OpSet& operators, const ReplayOptions& options)
-      : dump_(*dump.source),
-        floats_(dump.floats),
-        index_(index),
-        operators_(operators),
-        options_(options) {}
+struct Replayer {
+  const DumpedRun& run;
+  const GraphIndex& index;
+  const OpSet& operators;
+  const ReplayOptions& options;
+  TensorSource& dump = *run.source;
+  const Graph& graph = index.graph();
+  DumpSurvey survey{index};
+  ByNode<bool> is_judged{graph};
+  std::vector<Overwriting> overwritten = {};
+  // The outputs of the reference, if its dump is complete.
+  std::vector<NDArray> reference_outputs = {};
+  LocateResult result = {};
 
   absl::StatusOr<LocateResult> Run() {
-    NODEWISE_RETURN_IF_ERROR(dump_.Visit(survey_));
+    NODEWISE_RETURN_IF_ERROR(dump.Visit(survey));
     NODEWISE_RETURN_IF_ERROR(ChooseNodes());
     NODEWISE_RETURN_IF_ERROR(CheckRecords());
     NODEWISE_RETURN_IF_ERROR(CheckChosen());
-    std::ranges::sort(result_.nodes, {}, &NodeReport::node);
+    std::ranges::sort(result.nodes, {}, &NodeReport::node);
     JudgeMemory();
-    for (const auto& [node, change] : floats_) {
-      NoteFloats(change, FindReport(node, &result_));
+    for (const auto& [node, change] : run.floats) {
+      NoteFloats(change, FindReport(node, &result));
     }
-    for (size_t i = 0; i < result_.nodes.size(); ++i) {
-      Finish(&result_.nodes[i]);
-      if (!Accuses(result_.nodes[i].verdict)) continue;
-      result_.culprits.push_back(
+    for (size_t i = 0; i < result.nodes.size(); ++i) {
+      Finish(&result.nodes[i]);
+      if (!Accuses(result.nodes[i].verdict)) continue;
+      result.culprits.push_back(
           {i, std::nullopt,
-           VictimsOf(index_, overwritten_, result_.nodes[i].node)});
+           VictimsOf(index, overwritten, result.nodes[i].node)});
     }
     NODEWISE_RETURN_IF_ERROR(JudgeRemarks());
-    FindGain(&result_);
-    return std::move(result_);
+    FindGain(&result);
+    return std::move(result);
   }
 
- private:
   absl::Status ChooseNodes() {
     // If no node can be judged, one reason says more than that.
     std::string first;
     bool any = false;
-    for (const NodeId node : FunctionNodesOf(graph_)) {
-      const std::string why = survey_.WhyNot(node);
-      is_judged_[node] = why.empty();
+    for (const NodeId node : FunctionNodesOf(graph)) {
+      const std::string why = survey.WhyNot(node);
+      is_judged[node] = why.empty();
       any |= why.empty();
       if (why.empty()) continue;
       if (first.empty()) {
-        first = fmt::format(": {}: {}", index_.KeyOf(node), why);
+        first = fmt::format(": {}: {}", index.KeyOf(node), why);
       }
-      result_.nodes.push_back(ReportUnchecked(index_, node, why));
+      result.nodes.push_back(ReportUnchecked(index, node, why));
     }
     if (any) return absl::OkStatus();
     return FailedPrecondition(
         "{}: no node could be judged{} (nodewise dump records whole tensors of "
         "all nodes)",
-        dump_.name(), first);
+        dump.name(), first);
   }
 
   // A tensor that was not hashed could not be seen to be written over.
   absl::Status CheckRecords() const {
-    if (!survey_.has_read_hashes) return absl::OkStatus();
+    if (!survey.has_read_hashes) return absl::OkStatus();
     std::vector<std::string> without;
-    for (const NodeId node : FunctionNodesOf(graph_)) {
-      const bool is_hashed = std::ranges::all_of(survey_.hashes.read[node],
+    for (const NodeId node : FunctionNodesOf(graph)) {
+      const bool is_hashed = std::ranges::all_of(survey.hashes.read[node],
                                                  &RunHashes::Hash::has_value);
-      if (is_judged_[node] && !is_hashed) without.push_back(index_.KeyOf(node));
+      if (is_judged[node] && !is_hashed) without.push_back(index.KeyOf(node));
     }
     if (without.empty()) return absl::OkStatus();
     return DataLoss(
         "{}/_nodewise_nodes.bin: has no hashes of what {} read ({}), expected "
         "those of all nodes: the file is cut short",
-        dump_.name(), CountOf(without.size(), "node"),
+        dump.name(), CountOf(without.size(), "node"),
         ListOf(without, kNamedNodes));
   }
 
   absl::Status CheckChosen() {
     // The reference can only go on from its own results if it has all of them.
-    const bool is_complete = std::ranges::all_of(survey_.has, std::identity());
-    JudgedTensors tensors(dump_, index_, is_judged_);
-    const auto selects = [this](NodeId node) { return bool{is_judged_[node]}; };
+    const bool is_complete = std::ranges::all_of(survey.has, std::identity());
+    JudgedTensors tensors(dump, index, is_judged);
+    const auto selects = [this](NodeId node) { return bool{is_judged[node]}; };
     NODEWISE_ASSIGN_OR_RETURN(const NodeChecks checks,
-                              CheckNodes(index_, operators_, tensors,
+                              CheckNodes(index, operators, tensors,
                                          {.with_accumulated = is_complete,
                                           .selects = selects,
-                                          .progress = options_.progress}));
+                                          .progress = options.progress}));
     for (const NodeCheck& checked : checks.nodes) {
-      result_.nodes.push_back(ReportOf(index_, checked));
+      result.nodes.push_back(ReportOf(index, checked));
     }
     for (const SkippedNode& skipped : checks.skipped) {
-      if (!is_judged_[skipped.node]) continue;
-      result_.nodes.push_back(
-          ReportUnchecked(index_, skipped.node, skipped.why));
+      if (!is_judged[skipped.node]) continue;
+      result.nodes.push_back(ReportUnchecked(index, skipped.node, skipped.why));
     }
     if (!is_complete) return absl::OkStatus();
-    reference_outputs_ = checks.reference_outputs;
+    reference_outputs = checks.reference_outputs;
     NODEWISE_ASSIGN_OR_RETURN(
-        result_.outputs,
+        result.outputs,
         CompareNetworkOutputs(checks.reference_outputs, tensors.outputs,
-                              AccumulatedTolerance(graph_)));
+                              AccumulatedTolerance(graph)));
     return absl::OkStatus();
   }
 
@@ -298,22 +291,21 @@ class Replayer {
     // Each is one more visit of the dump; in a live run, as many culprits are
     // confirmed (LocateOptions::most_confirmed).
     constexpr size_t kMostTried = 32;
-    JudgedTensors tensors(dump_, index_, is_judged_);
+    JudgedTensors tensors(dump, index, is_judged);
     return BlameForSubnormals(
-        {index_, operators_, tensors, reference_outputs_, kMostTried},
-        &result_);
+        {index, operators, tensors, reference_outputs, kMostTried}, &result);
   }
 
   // Compares what was read with what had been made, by the recorded hashes.
   void JudgeMemory() {
-    if (!survey_.has_read_hashes) {
-      result_.notes.push_back(fmt::format(
+    if (!survey.has_read_hashes) {
+      result.notes.push_back(fmt::format(
           "{}: has no hashes of what nodes read, so that faults of the storage "
           "plan cannot be seen",
-          dump_.name()));
+          dump.name()));
     }
-    overwritten_ = FindOverwritten(index_, survey_.hashes);
-    NoteOverwritten(index_, overwritten_, "", &result_);
+    overwritten = FindOverwritten(index, survey.hashes);
+    NoteOverwritten(index, overwritten, "", &result);
   }
 
   // A tensor that was written over is known by its hash alone: what the
@@ -333,10 +325,10 @@ class Replayer {
       evidence.isolated = Verdict::kPass;
       evidence.accumulated = Verdict::kError;
     }
-    Conclude(index_, overwritten_, report);
+    Conclude(index, overwritten, report);
     if (is_excused && report->verdict == NodeVerdict::kInherits) {
       report->reason = fmt::format("ran with floats as {} had left them: {}",
-                                   index_.KeyOf(floats->from),
+                                   index.KeyOf(floats->from),
                                    DescribeChange(floats->change));
     }
     if (report->verdict != NodeVerdict::kInconclusive || !read_unknown) return;
@@ -353,8 +345,8 @@ class Replayer {
     if (!std::isinf(ratio)) return ratio <= kMostOfAnotherRounding;
     // Operations that round once have bounds of no width: they are rounded to
     // nearest, or wrong.
-    const EntryId output = graph_.EntryOf(report.node, 0);
-    const DLDataType dtype = graph_.entry(output).dtype;
+    const EntryId output = graph.EntryOf(report.node, 0);
+    const DLDataType dtype = graph.entry(output).dtype;
     return report.worst->metrics.relative_error() <=
            kMostOfAnotherRounding * StepAtOne(dtype);
   }
@@ -369,10 +361,10 @@ class Replayer {
   // with.
   std::optional<InheritedFloats> FloatsFor(NodeId node) const {
     std::optional<InheritedFloats> found;
-    for (const auto& [from, change] : floats_) {
+    for (const auto& [from, change] : run.floats) {
       if (Index(from) >= Index(node)) break;
       // A later node may put back what an earlier one has changed.
-      const FloatChange all{floats_.front().second.before, change.after};
+      const FloatChange all{run.floats.front().second.before, change.after};
       if (!ChangesResults(all)) {
         found.reset();
       } else if (!found.has_value()) {
@@ -381,19 +373,6 @@ class Replayer {
     }
     return found;
   }
-
-  TensorSource& dump_;
-  const std::vector<std::pair<NodeId, FloatChange>>& floats_;
-  const GraphIndex& index_;
-  const OpSet& operators_;
-  const ReplayOptions& options_;
-  const Graph& graph_ = index_.graph();
-  DumpSurvey survey_{index_};
-  ByNode<bool> is_judged_{graph_};
-  std::vector<Overwriting> overwritten_;
-  // The outputs of the reference, if its dump is complete.
-  std::vector<NDArray> reference_outputs_;
-  LocateResult result_;
 };
 
 }  // namespace
@@ -406,7 +385,7 @@ absl::StatusOr<LocateResult> ReplayDump(const std::string& path,
   NODEWISE_ASSIGN_OR_RETURN(const StoragePlan plan,
                             PlanStorage(run.graph, kDLCPU));
   const GraphIndex index(run.graph, plan);
-  return Replayer(run, index, operators, options).Run();
+  return Replayer{run, index, operators, options}.Run();
 }
 
 }  // namespace nodewise

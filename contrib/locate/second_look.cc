@@ -36,9 +36,8 @@ bool IsWithoutConsequence(const GraphIndex& index, const NodeChecks& checks,
   bool is_read = false;
   for (const EntryId entry : EntriesMadeBy(graph, misreported->node)) {
     for (const NodeId reader : index.ReadersOf(entry)) {
-      const auto check =
-          std::ranges::find(checks.nodes, reader, &NodeCheck::node);
-      if (check == checks.nodes.end() || check->on_right_inputs.empty() ||
+      const NodeCheck* const check = checks.Find(reader);
+      if (check == nullptr || check->on_right_inputs.empty() ||
           IsLarge(check->on_right_inputs)) {
         return false;
       }

@@ -21,31 +21,33 @@ constexpr std::string_view kStateNames[] = {"good", "bad", "skipped"};
 // over for its neighbours, and so the answer may be a range of builds. Answers
 // need not be monotone: what is found is a good build and a bad one behind it,
 // both of which have run.
-class SeriesSearch {
- public:
-  SeriesSearch(const std::vector<SeriesBuild>& builds,
-               const std::vector<NamedTensor>& inputs,
-               const SeriesOptions& options)
-      : builds_(builds), inputs_(inputs), options_(options) {}
+struct SeriesSearch {
+  const std::vector<SeriesBuild>& builds;
+  const std::vector<NamedTensor>& inputs;
+  const SeriesOptions& options;
+  Tolerance tolerance = {};
+  std::vector<NDArray> expected = {};  // The outputs of the first build.
+  std::set<size_t> skipped = {};
+  SeriesResult result = {};
 
   absl::StatusOr<SeriesResult> Run() {
-    if (builds_.size() < 2) {
+    if (builds.size() < 2) {
       return InvalidArgument(
           "the series has {}, expected two or more: a good one first and a bad "
           "one last",
-          CountOf(builds_.size(), "build"));
+          CountOf(builds.size(), "build"));
     }
     const auto right = OutputsOf(0, true);
     if (!right.ok()) return AtBuild(0, right.status());
-    right_ = Unnamed(*right);
+    expected = Unnamed(*right);
     Note({0, BuildState::kGood});
     // The last one must run, for it is what is to be explained.
-    const size_t last = builds_.size() - 1;
+    const size_t last = builds.size() - 1;
     const auto answer_of_last = Judge(last, true);
     if (!answer_of_last.ok()) return AtBuild(last, answer_of_last.status());
     Note(*answer_of_last);
-    if (answer_of_last->state != BuildState::kBad) return std::move(result_);
-    result_.first_bad = last;
+    if (answer_of_last->state != BuildState::kBad) return std::move(result);
+    result.first_bad = last;
     // Every turn tries one more build, so it comes to an end.
     while (const std::optional<size_t> next = Next()) {
       const auto judged = Judge(*next, false);
@@ -54,42 +56,41 @@ class SeriesSearch {
                       : BuildAnswer{*next, BuildState::kSkipped, 0,
                                     std::string(MessageOf(judged.status()))};
       Note(answer);
-      if (answer.state == BuildState::kSkipped) skipped_.insert(*next);
-      if (answer.state == BuildState::kGood) result_.last_good = *next;
-      if (answer.state == BuildState::kBad) result_.first_bad = *next;
+      if (answer.state == BuildState::kSkipped) skipped.insert(*next);
+      if (answer.state == BuildState::kGood) result.last_good = *next;
+      if (answer.state == BuildState::kBad) result.first_bad = *next;
     }
-    for (size_t i = result_.last_good + 1; i < *result_.first_bad; ++i) {
-      result_.skipped_between.push_back(i);
+    for (size_t i = result.last_good + 1; i < *result.first_bad; ++i) {
+      result.skipped_between.push_back(i);
     }
-    return std::move(result_);
+    return std::move(result);
   }
 
- private:
   using Outputs = std::vector<NamedTensor>;
 
   // Errors of files begin with their names already.
   absl::Status AtBuild(size_t build, const absl::Status& status) const {
-    const std::string& name = builds_[build].name;
+    const std::string& name = builds[build].name;
     return MessageOf(status).starts_with(name) ? status : At(name, status);
   }
 
   absl::StatusOr<Outputs> RunBuild(const GraphTarget& target) const {
     NODEWISE_ASSIGN_OR_RETURN(const auto executor, target.MakeExecutor());
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
-                              MatchInputs(target.inputs(), inputs_));
+                              MatchInputs(target.inputs(), inputs));
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!tensors[i].defined()) continue;
       NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *tensors[i]));
     }
     NODEWISE_RETURN_IF_ERROR(
-        RunInChild(executor.get(), {options_.time_limit_ms}));
+        RunInChild(executor.get(), {options.time_limit_ms}));
     return FetchOutputs(*executor);
   }
 
   // Runs the build, twice if it is an end of the series.
   absl::StatusOr<Outputs> OutputsOf(size_t build, bool is_end) {
-    NODEWISE_ASSIGN_OR_RETURN(const auto target, builds_[build].load());
-    if (build == 0) tolerance_ = AccumulatedTolerance(target->graph());
+    NODEWISE_ASSIGN_OR_RETURN(const auto target, builds[build].load());
+    if (build == 0) tolerance = AccumulatedTolerance(target->graph());
     NODEWISE_ASSIGN_OR_RETURN(Outputs outputs, RunBuild(*target));
     // The ends decide on all that is asked between them.
     if (!is_end) return outputs;
@@ -106,32 +107,33 @@ class SeriesSearch {
 
   absl::StatusOr<BuildAnswer> Judge(size_t build, bool is_end) {
     NODEWISE_ASSIGN_OR_RETURN(const Outputs outputs, OutputsOf(build, is_end));
-    if (outputs.size() != right_.size()) {
+    if (outputs.size() != expected.size()) {
       return InvalidArgument("has {}, expected {}, as the first build has",
-                             CountOf(outputs.size(), "output"), right_.size());
+                             CountOf(outputs.size(), "output"),
+                             expected.size());
     }
     NODEWISE_ASSIGN_OR_RETURN(
         const auto compared,
-        CompareNetworkOutputs(right_, outputs, tolerance_));
+        CompareNetworkOutputs(expected, outputs, tolerance));
     const bool is_bad = AnyIsWrong(compared);
     return BuildAnswer{build, is_bad ? BuildState::kBad : BuildState::kGood,
                        ErrorOf(compared).size};
   }
 
   void Note(const BuildAnswer& answer) {
-    result_.answers.push_back(answer);
-    if (!options_.progress) return;
-    const size_t total = std::bit_width(builds_.size()) + 2;
-    options_.progress(std::min(result_.answers.size(), total), total);
+    result.answers.push_back(answer);
+    if (!options.progress) return;
+    const size_t total = std::bit_width(builds.size()) + 2;
+    options.progress(std::min(result.answers.size(), total), total);
   }
 
   // Returns the build nearest to the middle that was not tried yet; of two, the
   // earlier one.
   std::optional<size_t> Next() const {
-    const size_t low = result_.last_good, high = *result_.first_bad;
+    const size_t low = result.last_good, high = *result.first_bad;
     const size_t middle = low + (high - low) / 2;
     const auto is_open = [&](size_t i) {
-      return low < i && i < high && !skipped_.contains(i);
+      return low < i && i < high && !skipped.contains(i);
     };
     for (size_t distance = 0; distance < high - low; ++distance) {
       if (is_open(middle - distance)) return middle - distance;
@@ -139,14 +141,6 @@ class SeriesSearch {
     }
     return std::nullopt;
   }
-
-  const std::vector<SeriesBuild>& builds_;
-  const std::vector<NamedTensor>& inputs_;
-  const SeriesOptions& options_;
-  Tolerance tolerance_;
-  std::vector<NDArray> right_;  // The outputs of the first build.
-  std::set<size_t> skipped_;
-  SeriesResult result_;
 };
 
 }  // namespace
@@ -158,7 +152,7 @@ std::string_view NameOf(BuildState state) {
 absl::StatusOr<SeriesResult> FindFirstBad(
     const std::vector<SeriesBuild>& builds,
     const std::vector<NamedTensor>& inputs, const SeriesOptions& options) {
-  return SeriesSearch(builds, inputs, options).Run();
+  return SeriesSearch{builds, inputs, options}.Run();
 }
 
 }  // namespace nodewise

@@ -23,39 +23,38 @@ constexpr std::string_view kWhatNames[] = {"input", "parameter", "node"};
 
 // Nodes are paired by their keys alone, so that one which was renamed is
 // missing on one side and new on the other.
-class SideComparer {
- public:
-  SideComparer(const NetworkSide& reference, const NetworkSide& candidate)
-      : reference_(reference),
-        candidate_(candidate),
-        expected_(reference.graph),
-        found_(candidate.graph) {
-    for (const NodeId node : AllNodes(candidate.graph)) {
-      partners_.emplace(found_.KeyOf(node), node);
-    }
-  }
+struct SideComparer {
+  const NetworkSide& reference;
+  const NetworkSide& candidate;
+  const GraphIndex reference_index{reference.graph};
+  const GraphIndex candidate_index{candidate.graph};
+  // The candidate's nodes that have no partner yet, by key.
+  std::unordered_map<std::string, NodeId> partners = {};
+  std::vector<SideDifference> differences = {};
 
   std::vector<SideDifference> Compare() {
-    for (const NodeId expected : AllNodes(reference_.graph)) {
-      const std::string& key = expected_.KeyOf(expected);
+    for (const NodeId node : AllNodes(candidate.graph)) {
+      partners.emplace(candidate_index.KeyOf(node), node);
+    }
+    for (const NodeId expected : AllNodes(reference.graph)) {
+      const std::string& key = reference_index.KeyOf(expected);
       // Those without a partner in the end are the candidate's alone.
-      const auto partner = partners_.find(key);
-      if (partner == partners_.end()) {
-        Add(WhatOf(reference_, expected), key, "nothing", "one of that name");
+      const auto partner = partners.find(key);
+      if (partner == partners.end()) {
+        Add(WhatOf(reference, expected), key, "nothing", "one of that name");
         continue;
       }
       CompareNodes(expected, partner->second);
-      partners_.erase(partner);
+      partners.erase(partner);
     }
-    for (const NodeId found : AllNodes(candidate_.graph)) {
-      const std::string& key = found_.KeyOf(found);
-      if (!partners_.contains(key)) continue;
-      Add(WhatOf(candidate_, found), key, "one of that name", "nothing");
+    for (const NodeId found : AllNodes(candidate.graph)) {
+      const std::string& key = candidate_index.KeyOf(found);
+      if (!partners.contains(key)) continue;
+      Add(WhatOf(candidate, found), key, "one of that name", "nothing");
     }
-    return std::move(differences_);
+    return std::move(differences);
   }
 
- private:
   using What = SideDifference::What;
 
   static const NDArray* ParameterOf(const NetworkSide& side, NodeId node) {
@@ -69,18 +68,18 @@ class SideComparer {
 
   // One difference is said of each node, since others may only follow from it.
   void CompareNodes(NodeId expected, NodeId found) {
-    const What what = WhatOf(reference_, expected);
-    const std::string& key = expected_.KeyOf(expected);
-    const std::string types = TypesOf(reference_.graph, expected);
-    const std::string found_types = TypesOf(candidate_.graph, found);
-    if (WhatOf(candidate_, found) != what) {
-      Add(what, key, std::string(NameOf(WhatOf(candidate_, found))),
+    const What what = WhatOf(reference, expected);
+    const std::string& key = reference_index.KeyOf(expected);
+    const std::string types = TypesOf(reference.graph, expected);
+    const std::string found_types = TypesOf(candidate.graph, found);
+    if (WhatOf(candidate, found) != what) {
+      Add(what, key, std::string(NameOf(WhatOf(candidate, found))),
           std::string(NameOf(what)));
     } else if (types != found_types) {
       Add(what, key, found_types, types);
     } else if (what == What::kParameter) {
-      CompareParameters(key, *ParameterOf(reference_, expected),
-                        *ParameterOf(candidate_, found));
+      CompareParameters(key, *ParameterOf(reference, expected),
+                        *ParameterOf(candidate, found));
     } else if (what == What::kNode) {
       CompareCalls(key, expected, found);
     }
@@ -121,16 +120,16 @@ class SideComparer {
   void CompareCalls(const std::string& key, NodeId expected, NodeId found) {
     // Nodes are stored and called otherwise in every build; only what they read
     // and say that they compute must be the same.
-    const std::string inputs = InputsOf(expected_, expected);
-    const std::string found_inputs = InputsOf(found_, found);
+    const std::string inputs = InputsOf(reference_index, expected);
+    const std::string found_inputs = InputsOf(candidate_index, found);
     if (inputs != found_inputs) {
       return Add(What::kNode, key, "reads " + found_inputs, "reads " + inputs);
     }
-    const auto& attrs = reference_.graph.node(expected).attrs;
+    const auto& attrs = reference.graph.node(expected).attrs;
     for (const auto& [name, text] : attrs) {
       if (!name.starts_with(kOwnAttributes)) continue;
       const std::string* const other =
-          FindAttribute(candidate_.graph.node(found).attrs, name);
+          FindAttribute(candidate.graph.node(found).attrs, name);
       if (other != nullptr && *other == text) continue;
       return Add(
           What::kNode, key,
@@ -149,17 +148,9 @@ class SideComparer {
 
   void Add(What what, std::string name, std::string found,
            std::string expected) {
-    differences_.push_back(
+    differences.push_back(
         {what, std::move(name), std::move(found), std::move(expected)});
   }
-
-  const NetworkSide& reference_;
-  const NetworkSide& candidate_;
-  const GraphIndex expected_;
-  const GraphIndex found_;
-  // The candidate's nodes that have no partner yet, by key.
-  std::unordered_map<std::string, NodeId> partners_;
-  std::vector<SideDifference> differences_;
 };
 
 }  // namespace
@@ -170,7 +161,7 @@ std::string_view NameOf(SideDifference::What what) {
 
 std::vector<SideDifference> CompareSides(const NetworkSide& reference,
                                          const NetworkSide& candidate) {
-  return SideComparer(reference, candidate).Compare();
+  return SideComparer{reference, candidate}.Compare();
 }
 
 }  // namespace nodewise

@@ -128,6 +128,8 @@ struct NodeChecks {
   // Returns how many nodes have this as their worst verdict.
   size_t CountOf(Verdict verdict) const;
   size_t CountEqual() const;
+  // Returns the check of a node; null if it was not checked.
+  const NodeCheck* Find(NodeId node) const;
   // Returns the node that is wrong, if several are the first; null if none is.
   const NodeCheck* FirstWrong() const;
 };

@@ -106,7 +106,7 @@ struct RunOptions {
   TensorSink* sink = nullptr;
   // Returns whether the tensors whose TensorKey has this `node` go to the sink;
   // null: all do.
-  std::function<bool(const std::string& node)> select;
+  std::function<bool(const std::string& node)> select = nullptr;
   bool with_node_inputs = false;  // The sink gets what nodes read, too.
   bool with_bounds = false;       // The sink gets bounds on rounding errors.
   // The sink needs no more of a tensor than TensorItem::hash, or the contents
@@ -119,8 +119,8 @@ struct RunOptions {
   // later otherwise, and kernels keep nothing that they can make again
   // (LittleMemory): the run takes longer, and not more memory than it needs.
   bool in_little_memory = false;
-  std::vector<TensorPatch> patches;
-  std::optional<StopRule> stop;
+  std::vector<TensorPatch> patches = {};
+  std::optional<StopRule> stop = std::nullopt;
   // What a node leaves of the floating-point environment stays as it is for the
   // next one, as in a plain run; else it is put back, so that each node can be
   // judged by itself.
