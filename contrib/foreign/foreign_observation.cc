@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <memory>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -21,17 +20,6 @@ namespace {
 
 // More names would make the note longer than what it is about.
 constexpr size_t kNamedValues = 8;
-
-// Notes what a runner does not hand out.
-class AbsentNames : public TensorSink {
- public:
-  absl::Status Take(const TensorItem& item) override {
-    if (item.tensor == nullptr) names.insert(item.key.node);
-    return absl::OkStatus();
-  }
-
-  std::set<std::string> names;
-};
 
 // Writes what a graph view hands out: of each node what it read, then what it
 // made.
@@ -101,7 +89,7 @@ struct ForeignDumper {
   absl::StatusOr<ForeignDump> Run(uint64_t runs) {
     NODEWISE_ASSIGN_OR_RETURN(RunResult unseen, RunOnce({}));
     dump.unseen = std::move(unseen.outputs);
-    NODEWISE_RETURN_IF_ERROR(LowerObserved());
+    NODEWISE_RETURN_IF_ERROR(PlanGraph());
     for (uint64_t i = 0; i < runs; ++i) {
       NODEWISE_ASSIGN_OR_RETURN(RunResult seen, Record());
       dump.seen = std::move(seen.outputs);
@@ -129,18 +117,9 @@ struct ForeignDumper {
   }
 
   // Makes the graph of what is observed, and plans its dump.
-  absl::Status LowerObserved() {
-    const std::set<std::string> names(observed.begin(), observed.end());
-    LowerOptions options;
-    // The graph describes what another program does, which shares no memory by
-    // a plan of ours.
-    options.reuse_storage = false;
-    options.is_observed = [&](const Network& network, ValueId id) {
-      return names.contains(network.value(id).name);
-    };
-    NODEWISE_ASSIGN_OR_RETURN(Lowered lowered,
-                              Lower(Sized(), program.name, options));
-    lowered_network = std::make_shared<const Lowered>(std::move(lowered));
+  absl::Status PlanGraph() {
+    NODEWISE_ASSIGN_OR_RETURN(lowered_network,
+                              LowerObserved(Sized(), program.name, observed));
     index = std::make_unique<const GraphIndex>(lowered_network->graph);
     NODEWISE_ASSIGN_OR_RETURN(plan, PlanDump(*index, record));
     return absl::OkStatus();
@@ -165,10 +144,7 @@ struct ForeignDumper {
     asked.observed = observed;
     NODEWISE_ASSIGN_OR_RETURN(auto runner, program.make(std::move(asked)));
     const auto view = ViewAsGraph(std::move(runner), lowered_network);
-    RunOptions options;
-    options.sink = &sink;
-    options.with_node_inputs = true;
-    auto result = view->Run(inputs, options);
+    auto result = view->Run(inputs, {.sink = &sink, .with_node_inputs = true});
     const std::vector<NodeTime> times(lowered_network->graph.nodes.size());
     const absl::Status closed =
         result.ok() ? writer->Close(times) : absl::OkStatus();
@@ -185,20 +161,19 @@ struct ForeignDumper {
 
   // Operations between which something is not handed out become one node.
   absl::Status LeaveOutAbsent() {
-    AbsentNames absent;
-    RunOptions options;
-    options.sink = &absent;
-    NODEWISE_RETURN_IF_ERROR(RunOnce(options).status());
+    AbsentSink sink;
+    NODEWISE_RETURN_IF_ERROR(RunOnce({.sink = &sink}).status());
     // Their neighbours become one node with them, so the graph has to be made
     // again.
     std::erase_if(observed, [&](const std::string& name) {
-      return absent.names.contains(name);
+      return sink.absent.contains(name);
     });
+    std::vector<std::string> names;
+    for (const auto& [name, why] : sink.absent) names.push_back(name);
     dump.notes.push_back(fmt::format(
         "{}: does not hand out {}, so that operations around them are one node",
-        program.name,
-        ListOf({absent.names.begin(), absent.names.end()}, kNamedValues)));
-    return LowerObserved();
+        program.name, ListOf(names, kNamedValues)));
+    return PlanGraph();
   }
 };
 

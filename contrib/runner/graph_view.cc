@@ -1,6 +1,7 @@
 #include "nodewise/runner/graph_view.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -204,6 +205,19 @@ class GraphView : public Runner {
 };
 
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<const Lowered>> LowerObserved(
+    const Network& network, const std::string& name,
+    const std::vector<std::string>& observed) {
+  const std::set<std::string> names(observed.begin(), observed.end());
+  LowerOptions options;
+  options.reuse_storage = false;
+  options.is_observed = [&](const Network& all, ValueId id) {
+    return names.contains(all.value(id).name);
+  };
+  NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(network, name, options));
+  return std::make_shared<const Lowered>(std::move(lowered));
+}
 
 std::unique_ptr<Runner> ViewAsGraph(std::unique_ptr<Runner> runner,
                                     std::shared_ptr<const Lowered> graph) {

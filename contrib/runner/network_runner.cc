@@ -56,21 +56,6 @@ absl::StatusOr<FoundTypes> TypesOfRun(const Network& network,
   return types;
 }
 
-absl::StatusOr<std::vector<NDArray>> InOrder(
-    const Network& network, absl::Span<const NamedTensor> given) {
-  std::vector<NDArray> inputs;
-  for (const ValueId id : network.inputs()) {
-    const std::string& name = network.value(id).name;
-    const NDArray* const found = FindTensor(given, name);
-    if (found == nullptr) {
-      return InvalidArgument("input {}: was not given, expected a tensor",
-                             name);
-    }
-    inputs.push_back(*found);
-  }
-  return inputs;
-}
-
 // Sees the operations of one run: hands what they make to the sink, and ends
 // the run where the rule says.
 struct OperationObserver {
@@ -316,9 +301,24 @@ bool HasOpenSizes(const Network& network) {
   });
 }
 
+absl::StatusOr<std::vector<NDArray>> InputsInOrder(
+    const Network& network, absl::Span<const NamedTensor> given) {
+  std::vector<NDArray> inputs;
+  for (const ValueId id : network.inputs()) {
+    const std::string& name = network.value(id).name;
+    const NDArray* const found = FindTensor(given, name);
+    if (found == nullptr) {
+      return InvalidArgument("input {}: was not given, expected a tensor",
+                             name);
+    }
+    inputs.push_back(*found);
+  }
+  return inputs;
+}
+
 absl::Status FindSizes(absl::Span<const NamedTensor> inputs, Network* network) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<NDArray> tensors,
-                            InOrder(*network, inputs));
+                            InputsInOrder(*network, inputs));
   NODEWISE_ASSIGN_OR_RETURN(const FoundTypes types,
                             TypesOfRun(*network, std::move(tensors)));
   for (const auto& [id, type] : types) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,19 @@
 #include "absl/types/span.h"
 #include "nodewise/dump/dump.h"
 #include "nodewise/runner/runner.h"
+#include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
+
+// Takes tensors and remembers only which did not come.
+struct AbsentSink : public TensorSink {
+  absl::Status Take(const TensorItem& item) override {
+    if (item.tensor == nullptr) absent[item.key.node] = item.why_absent;
+    return absl::OkStatus();
+  }
+
+  std::map<std::string, std::string> absent;  // By name, with the reasons.
+};
 
 // What recording runs of a program has left behind.
 struct ForeignDump {

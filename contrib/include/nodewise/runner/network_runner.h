@@ -2,8 +2,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ir/network.h"
@@ -21,6 +23,11 @@ void BindSizes(absl::Span<const NamedTensor> given, Network* network);
 // Returns whether an operation of the network makes something of which the type
 // cannot be inferred, with all its sizes.
 bool HasOpenSizes(const Network& network);
+
+// Returns the inputs of a network in their order. Fails with kInvalidArgument
+// for one that was not given.
+absl::StatusOr<std::vector<NDArray>> InputsInOrder(
+    const Network& network, absl::Span<const NamedTensor> given);
 
 // Gives a network the sizes that only its data decides (those of a NonZero,
 // say), by one run of the reference with these inputs, as far as they are
