@@ -41,51 +41,29 @@ constexpr size_t kKeptBytes = 4096;
 constexpr size_t kQuotedLines = 3;
 constexpr size_t kQuotedBytes = 500;
 
-// A file descriptor. Never one of the first three, so that giving a child its
-// own of these overwrites none that is still needed.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {
-    if (number_ < 0 || number_ > STDERR_FILENO) return;
-    number_ = fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    close(number);
-  }
-  Descriptor(Descriptor&& other) noexcept
-      : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() { Close(); }
-
-  int get() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-  void Close() {
-    if (is_open()) close(std::exchange(number_, -1));
-  }
-
- private:
-  int number_ = -1;
-};
+// Never one of the first three, so that giving a child its own of these
+// overwrites none that is still needed.
+OpenDescriptor BeyondFirstThree(int number) {
+  OpenDescriptor owned(number);
+  if (number < 0 || number > STDERR_FILENO) return owned;
+  return OpenDescriptor(fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
 
 struct Pipe {
-  Descriptor read, write;
+  OpenDescriptor read, write;
 
   static absl::StatusOr<Pipe> Create(const std::string& name) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return SystemError(name, "no pipe");
-    Pipe made;
-    made.read = Descriptor(ends[0]);
-    made.write = Descriptor(ends[1]);
-    if (made.read.is_open() && made.write.is_open()) return made;
+    Pipe made{BeyondFirstThree(ends[0]), BeyondFirstThree(ends[1])};
+    if (made.read.get() >= 0 && made.write.get() >= 0) return made;
     return SystemError(name, "no pipe");
   }
 };
 
 // The end of what came through a pipe.
 struct Captured {
-  Descriptor from;
+  OpenDescriptor from = OpenDescriptor();
   std::string end = {};
   uint64_t bytes = 0;
 
@@ -93,11 +71,14 @@ struct Captured {
   // closes the pipe at its end.
   void Take() {
     char piece[1 << 14];
-    for (int i = 0; i < kMostPieces && from.is_open(); ++i) {
+    for (int i = 0; i < kMostPieces && from.get() >= 0; ++i) {
       const ssize_t got = read(from.get(), piece, sizeof(piece));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
-      if (got <= 0) return from.Close();
+      if (got <= 0) {
+        from.Close();
+        return;
+      }
       bytes += static_cast<uint64_t>(got);
       end.append(piece, static_cast<size_t>(got));
       // The beginning is not needed: programs say at the end why they failed.
@@ -178,9 +159,7 @@ struct ChildPlan {
   // effect.
   if (getppid() != plan.parent) _exit(127);
   // The program must not inherit signals that this process ignores or handles.
-  for (int signal = 1; signal < NSIG; ++signal) {
-    std::signal(signal, SIG_DFL);
-  }
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -271,7 +250,8 @@ class Supervision {
     NODEWISE_ASSIGN_OR_RETURN(Pipe failed, Pipe::Create(process_.name));
     // A program that asks a question gets an end of file and not the keyboard
     // of the user.
-    const Descriptor input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const OpenDescriptor input =
+        BeyondFirstThree(open("/dev/null", O_RDONLY | O_CLOEXEC));
     std::vector<char*> arguments;
     for (const std::string& argument : process_.arguments) {
       arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -307,7 +287,7 @@ class Supervision {
   // Returns why it must be stopped; none if it has ended by itself.
   std::optional<std::string> WaitForEnd() {
     const int64_t start_ns = ClockNanoseconds();
-    const Descriptor ended(
+    const OpenDescriptor ended(
         static_cast<int>(syscall(SYS_pidfd_open, child_, 0)));
     int64_t looked_ns = start_ns;
     while (!HasEnded()) {
@@ -315,7 +295,7 @@ class Supervision {
                          {errors_.from.get(), POLLIN, 0},
                          {ended.get(), POLLIN, 0}};
       poll(wanted, std::size(wanted),
-           ended.is_open() ? kWaitMs : kWaitWithoutPidfdMs);
+           ended.get() >= 0 ? kWaitMs : kWaitWithoutPidfdMs);
       output_.Take();
       errors_.Take();
       const int64_t now_ns = ClockNanoseconds();

@@ -11,7 +11,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "fmt/format.h"
@@ -35,22 +34,21 @@ absl::Status ReadIn(
     int folder, const std::string& name,
     absl::FunctionRef<absl::StatusOr<void*>(uint64_t size)> room_for) {
   // O_NONBLOCK: a named pipe must be refused, not waited for.
-  const int file = openat(folder, name.c_str(),
-                          O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0 && errno == ELOOP) {
+  const OpenDescriptor file(openat(
+      folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.get() < 0 && errno == ELOOP) {
     return DataLoss("{}: is a link, expected a regular file", name);
   }
-  if (file < 0) return SystemError(name, "cannot open");
-  const absl::Cleanup close_file = [file] { close(file); };
+  if (file.get() < 0) return SystemError(name, "cannot open");
   struct stat status;
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return DataLoss("{}: is not a regular file, expected one", name);
   }
   const auto size = static_cast<size_t>(status.st_size);
   NODEWISE_ASSIGN_OR_RETURN(void* const data, room_for(size));
   for (size_t done = 0; done < size;) {
     const ssize_t got =
-        read(file, static_cast<char*>(data) + done, size - done);
+        read(file.get(), static_cast<char*>(data) + done, size - done);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       return absl::DataLossError(name + ": was cut while it was read");
@@ -219,9 +217,7 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadTensors(
   for (size_t i = 0; i < asked.size(); ++i) {
     const std::string place = fmt::format("{}/{}", all, i);
     const Json& object = (*list)[i];
-    if (!object.is_object()) {
-      return IsNoObject(place);
-    }
+    if (!object.is_object()) return IsNoObject(place);
     NODEWISE_ASSIGN_OR_RETURN(const std::string name,
                               TextIn(object, "name", place));
     // The order alone would do; the name shows an adapter that has mixed
@@ -346,9 +342,7 @@ absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
 absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
     const Json& object, absl::Span<const AskedTensor> asked,
     const std::string& place) {
-  if (!object.is_object()) {
-    return IsNoObject(place);
-  }
+  if (!object.is_object()) return IsNoObject(place);
   NODEWISE_ASSIGN_OR_RETURN(const std::string refused,
                             TextIn(object, "refused", place));
   if (!refused.empty()) {
@@ -372,25 +366,16 @@ absl::StatusOr<ForeignFolder> ForeignFolder::Create() {
                             TemporaryFolder::Create("nodewise_foreign"));
   ForeignFolder folder(std::move(made));
   constexpr int kOpen = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  folder.opened_ = open(folder.path().c_str(), kOpen);
-  if (folder.opened_ < 0 || mkdirat(folder.opened_, "outputs", 0700) != 0) {
+  folder.opened_ = OpenDescriptor(open(folder.path().c_str(), kOpen));
+  const int opened = folder.opened_.get();
+  if (opened < 0 || mkdirat(opened, "outputs", 0700) != 0) {
     return SystemError(folder.outputs_path(), "cannot make a folder");
   }
-  folder.outputs_ = openat(folder.opened_, "outputs", kOpen);
-  if (folder.outputs_ < 0) {
+  folder.outputs_ = OpenDescriptor(openat(opened, "outputs", kOpen));
+  if (folder.outputs_.get() < 0) {
     return SystemError(folder.outputs_path(), "cannot open");
   }
   return folder;
-}
-
-ForeignFolder::ForeignFolder(ForeignFolder&& other) noexcept
-    : folder_(std::move(other.folder_)),
-      opened_(std::exchange(other.opened_, -1)),
-      outputs_(std::exchange(other.outputs_, -1)) {}
-
-ForeignFolder::~ForeignFolder() {
-  if (outputs_ >= 0) close(outputs_);
-  if (opened_ >= 0) close(opened_);
 }
 
 absl::StatusOr<std::string> ForeignFolder::Write(const std::string& name,
@@ -438,7 +423,7 @@ absl::StatusOr<std::string> ForeignFolder::Read(const std::string& name,
     text.resize(size);
     return text.data();
   };
-  NODEWISE_RETURN_IF_ERROR(ReadIn(opened_, name, room_for));
+  NODEWISE_RETURN_IF_ERROR(ReadIn(opened_.get(), name, room_for));
   return text;
 }
 
@@ -456,7 +441,7 @@ absl::StatusOr<NDArray> ForeignFolder::ReadOutput(
     NODEWISE_ASSIGN_OR_RETURN(tensor, NDArray::Empty(shape, dtype, kCpu));
     return tensor.data();
   };
-  NODEWISE_RETURN_IF_ERROR(ReadIn(outputs_, name, room_for));
+  NODEWISE_RETURN_IF_ERROR(ReadIn(outputs_.get(), name, room_for));
   return tensor;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/onnx/user_model.h"
+#include "nodewise/support/file.h"
 #include "nodewise/support/temporary.h"
 #include "nodewise/tensors/tensor_type.h"
 
@@ -21,9 +22,6 @@ namespace nodewise {
 class ForeignFolder {
  public:
   static absl::StatusOr<ForeignFolder> Create();
-  ForeignFolder(ForeignFolder&& other) noexcept;
-  ForeignFolder& operator=(ForeignFolder&&) = delete;
-  ~ForeignFolder();
 
   const std::string& path() const { return folder_.path(); }
   std::string outputs_path() const { return path() + "/outputs"; }
@@ -52,8 +50,7 @@ class ForeignFolder {
   explicit ForeignFolder(TemporaryFolder folder) : folder_(std::move(folder)) {}
 
   TemporaryFolder folder_;
-  int opened_ = -1;  // Descriptors of both.
-  int outputs_ = -1;
+  OpenDescriptor opened_, outputs_;  // Of both.
 };
 
 // What nodewise and another program that runs models say to each other, in
