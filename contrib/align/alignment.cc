@@ -16,6 +16,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "contrib/align/align_limits.h"
 #include "contrib/align/network_walk.h"
 #include "contrib/align/precision.h"
@@ -193,9 +194,7 @@ struct GapCloser {
 // Compilers write names as identifiers of C: `data.0` becomes `data_0`.
 std::string Identifier(std::string name) {
   for (char& c : name) {
-    const bool is_kept = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                         (c >= 'A' && c <= 'Z');
-    if (!is_kept) c = '_';
+    if (!absl::ascii_isalnum(c)) c = '_';
   }
   return name;
 }
@@ -215,9 +214,8 @@ size_t PlaceOfName(const std::vector<std::string>& names,
 absl::StatusOr<std::unique_ptr<TensorSpool>> RecordNetwork(
     Runner* network, absl::Span<const NamedTensor> inputs) {
   NODEWISE_ASSIGN_OR_RETURN(auto spool, TensorSpool::Create());
-  RunOptions options;
-  options.sink = spool.get();
-  NODEWISE_RETURN_IF_ERROR(network->Run(inputs, options).status());
+  NODEWISE_RETURN_IF_ERROR(
+      network->Run(inputs, {.sink = spool.get()}).status());
   return spool;
 }
 
@@ -407,18 +405,18 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
         {compiled_inputs.back().name, network->inputs().Name(pairs[i])});
   }
   NODEWISE_ASSIGN_OR_RETURN(recorded.compiled, TensorSpool::Create());
-  RunOptions options;
-  options.sink = recorded.compiled.get();
   // Parameters are not looked at.
   std::set<std::string> unneeded;
   for (const size_t i : InputsWhere(compiled->inputs(), false)) {
     unneeded.insert(compiled->inputs().Key(i));
   }
-  options.select = [&unneeded](const std::string& node) {
+  const auto is_looked_at = [&unneeded](const std::string& node) {
     return unneeded.count(node) == 0;
   };
-  NODEWISE_ASSIGN_OR_RETURN(RunResult result,
-                            compiled->Run(compiled_inputs, options));
+  NODEWISE_ASSIGN_OR_RETURN(
+      RunResult result,
+      compiled->Run(compiled_inputs,
+                    {.sink = recorded.compiled.get(), .select = is_looked_at}));
   for (NamedTensor& output : result.outputs) {
     recorded.outputs.push_back(std::move(output.tensor));
   }

@@ -33,10 +33,9 @@ constexpr std::string_view kPlain = "plain";
 // would take twenty times as long.
 std::string_view KindOfFirstRun() {
   constexpr std::string_view kGuarded = "guarded";
-  for (const RunnerKind& kind : RunnerKinds()) {
-    if (kind.name == kGuarded) return kGuarded;
-  }
-  return kPlain;
+  const bool has_it =
+      std::ranges::count(RunnerKinds(), kGuarded, &RunnerKind::name) > 0;
+  return has_it ? kGuarded : kPlain;
 }
 
 // Runs a node of a graph alone. Any thread may call.

@@ -184,12 +184,6 @@ void AddOthersOf(absl::Span<const std::string_view> names,
   }
 }
 
-std::vector<size_t> AllSlots(const Operation& operation) {
-  std::vector<size_t> slots(operation.inputs.size());
-  std::iota(slots.begin(), slots.end(), size_t{0});
-  return slots;
-}
-
 // Tries the edits one by one, until there have been enough.
 struct EditVisit {
   const Network& network;
@@ -417,6 +411,12 @@ bool HasExactNumbers(const NDArray& constant) {
 }
 
 }  // namespace
+
+std::vector<size_t> AllSlots(const Operation& operation) {
+  std::vector<size_t> slots(operation.inputs.size());
+  std::iota(slots.begin(), slots.end(), size_t{0});
+  return slots;
+}
 
 std::vector<OpAttrs> OtherOperators(const Network& network,
                                     const Operation& operation,

@@ -10,7 +10,6 @@
 
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -56,12 +55,6 @@ struct ChangedOperation {
   FollowedReference reference;
   std::vector<SharedValue> inputs = {};  // By slot; null for what is not given.
   SharedValue made = nullptr;
-
-  std::vector<size_t> Slots() const {
-    std::vector<size_t> slots(operation.inputs.size());
-    std::iota(slots.begin(), slots.end(), size_t{0});
-    return slots;
-  }
 };
 
 // Returns false if something that it reads cannot be computed, or it makes
@@ -138,8 +131,8 @@ void Try(const ChangedOperation& changed, const OperationEdit& edit) {
 // Returns the results with another tensor in the place of an input.
 Results ComputeWith(ChangedOperation& changed, size_t slot, SharedValue other) {
   std::swap(changed.inputs[slot], other);
-  Results made =
-      Compute(changed, {"", changed.operation.attrs, changed.Slots()});
+  Results made = Compute(
+      changed, {"", changed.operation.attrs, AllSlots(changed.operation)});
   std::swap(changed.inputs[slot], other);
   return made;
 }
@@ -159,7 +152,7 @@ void TryConstants(ChangedOperation& changed) {
           for (NDArray& one : other->tensors) one = tensor;
           changed.inputs[i] = other;
           Try(changed, {fmt::format("{} {}", value.name, what),
-                        changed.operation.attrs, changed.Slots()});
+                        changed.operation.attrs, AllSlots(changed.operation)});
           changed.inputs[i] = kept;
           return true;
         });
@@ -243,7 +236,7 @@ void FitAttributes(const ChangedOperation& changed, const OpAttrs& attrs,
               {std::string(field.name), static_cast<float>(number)});
           const auto made = MakeAttrs(attrs.def(), others);
           if (!made.ok()) return std::nullopt;
-          return Compute(changed, {"", *made, changed.Slots()});
+          return Compute(changed, {"", *made, AllSlots(changed.operation)});
         });
   }
 }

@@ -22,6 +22,9 @@ struct OperationEdit {
   bool is_skipped = false;
 };
 
+// Returns OperationEdit::slots of an operation that reads as it did.
+std::vector<size_t> AllSlots(const Operation& operation);
+
 // Returns operators of the same form that may stand in the place of this one by
 // mistake, with its attributes as far as they have them, else with defaults.
 std::vector<OpAttrs> OtherOperators(const Network& network,
