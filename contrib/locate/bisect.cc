@@ -304,9 +304,7 @@ struct Bisector {
   absl::StatusOr<std::vector<NDArray>> RunRest(size_t cut,
                                                const ByEntry<NDArray>& made) {
     ByEntry<NDArray> tensors = Given();
-    for (const EntryId entry : path.LiveAt({cut})) {
-      tensors[entry] = made[entry];
-    }
+    for (const EntryId entry : path.LiveAt({cut})) tensors[entry] = made[entry];
     ++result.reference_runs;
     return rest.Run(absl::MakeConstSpan(path.nodes).subspan(cut),
                     std::move(tensors), path.outputs);
@@ -366,9 +364,7 @@ struct Bisector {
     for (const EntryId entry : live) {
       kept[entry] = run.kept()[entry];
       const RunHashes::Hash hash = run.hashes().made[entry];
-      if (hash.has_value() && hash != hashes.made[entry]) {
-        return Changes(entry);
-      }
+      if (hash.has_value() && hash != hashes.made[entry]) return Changes(entry);
     }
     if (IsKept(cut)) return absl::OkStatus();
     return NotFound("{}: has not handed out all that nodes behind {} read",

@@ -323,9 +323,7 @@ struct SaturatedRun {
     auto covered = Evaluate(*convolution, {*numbers, *ones}, {true});
     if (!covered.ok()) return NDArray();
     NDArray result = covered->outputs[0];
-    for (int64_t i = 0; i < CountOf(result); ++i) {
-      result.As<float>()[i] += zero;
-    }
+    for (int64_t i = 0; i < CountOf(result); ++i) result.As<float>()[i] += zero;
     return result;
   }
 
@@ -410,9 +408,7 @@ struct SaturatedRun {
       made.As<float>()[at] += static_cast<float>(change);
       return true;
     }
-    if (dtype == kInt32) {
-      return add(made.As<int32_t>(), INT32_MIN, INT32_MAX);
-    }
+    if (dtype == kInt32) return add(made.As<int32_t>(), INT32_MIN, INT32_MAX);
     if (dtype == kInt8) return add(made.As<int8_t>(), INT8_MIN, INT8_MAX);
     if (dtype == kUint8) return add(made.As<uint8_t>(), 0, UINT8_MAX);
     return false;

@@ -57,9 +57,7 @@ ByNode<std::optional<bool>> DifferingNodes(const GraphIndex& index,
                                            const Comparison& comparison) {
   ByNode<std::optional<bool>> differs(index.graph());
   // Tensors of equal hashes are counted, and not named.
-  if (comparison.equal_hashes > 0) {
-    std::ranges::fill(differs, false);
-  }
+  if (comparison.equal_hashes > 0) std::ranges::fill(differs, false);
   const auto note = [&](const TensorKey& key, std::optional<bool> differs_now) {
     if (key.role != TensorRole::kOutput) return;
     const auto node = index.FindNode(key.node);

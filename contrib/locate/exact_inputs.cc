@@ -12,6 +12,7 @@
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/lower/region.h"
 #include "nodewise/ops/conv.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {

@@ -6,6 +6,7 @@
 
 #include "contrib/locate/partial_graph.h"
 #include "nodewise/locate/layer_comparator.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -46,11 +47,6 @@ std::vector<NodeId> NodesBefore(const GraphIndex& index,
   }
   std::ranges::reverse(nodes);
   return nodes;
-}
-
-// Nodes that compute nothing: the reference hands their input on.
-bool OnlyMoves(const GraphNode& node) {
-  return node.function == kNopFunction || node.function == kCopyFunction;
 }
 
 }  // namespace
@@ -170,7 +166,7 @@ std::vector<size_t> BisectPath::CutsBetween(size_t low, size_t high,
 
 absl::Status ReferenceRest::Prepare(absl::Span<const NodeId> nodes) {
   for (const NodeId node : nodes) {
-    if (kernels_[node] != nullptr || OnlyMoves(graph_.node(node))) continue;
+    if (kernels_[node] != nullptr || !CallsLibrary(graph_.node(node))) continue;
     auto region = RegionOfNode(graph_, node, ops_);
     if (!region.ok()) {
       return Unimplemented("{}: {}, so the reference cannot compute it",
@@ -217,7 +213,8 @@ absl::Status ReferenceRest::Compute(NodeId id,
     if (inputs.back().defined()) continue;
     return NotFound("the run has not handed out {}", index_.KeyOf(entry));
   }
-  if (OnlyMoves(node)) {
+  // The reference hands the input of a node on that computes nothing.
+  if (!CallsLibrary(node)) {
     const EntryId made = graph_.EntryOf(id, 0);
     const GraphEntry& type = graph_.entry(made);
     NODEWISE_ASSIGN_OR_RETURN((*tensors)[made],

@@ -231,9 +231,7 @@ std::string TextOf(const KnownRuntime& known) {
       fmt::format("[{} | {}]\n", known.runtime, known.instructions);
   for (const KnownDeviation& row : known.rows) {
     text += fmt::format("{} {} {}", row.operation, row.dtype, NameOf(row.kind));
-    if (!row.type.empty()) {
-      text += " " + Exchanged(row.type, ' ', '_');
-    }
+    if (!row.type.empty()) text += " " + Exchanged(row.type, ' ', '_');
     if (HasTimes(row.kind)) text += fmt::format(" {:.3g}", row.times);
     text += "\n";
   }

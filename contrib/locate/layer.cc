@@ -8,6 +8,7 @@
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/lower/lower.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
@@ -32,14 +33,14 @@ std::string ParamName(const Params& params, size_t slot) {
 
 // Names the values of a region by the operators that read or make them. A value
 // that several operators read is called as the first of them calls it.
-class RoleNames {
- public:
-  explicit RoleNames(const Region& region)
-      : network_(region.network), operations_(SourceOperations(region)) {}
+struct RoleNames {
+  const Region& region;
+  const Network& network = region.network;
+  const std::vector<OperationId> operations = SourceOperations(region);
 
   std::string OfInput(ValueId id) const {
-    for (const OperationId user : operations_) {
-      const Operation& operation = network_.operation(user);
+    for (const OperationId user : operations) {
+      const Operation& operation = network.operation(user);
       for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
         if (operation.inputs[slot] == kNoValue ||
             Origin(operation.inputs[slot]) != id) {
@@ -53,8 +54,8 @@ class RoleNames {
 
   std::string OfOutput(ValueId id) const {
     const ValueId made = Origin(id);
-    for (const OperationId maker : operations_) {
-      const Operation& operation = network_.operation(maker);
+    for (const OperationId maker : operations) {
+      const Operation& operation = network.operation(maker);
       const auto output = std::ranges::find(operation.outputs, made);
       if (output == operation.outputs.end()) continue;
       return ParamName(operation.def().outputs,
@@ -65,28 +66,22 @@ class RoleNames {
 
   std::string Kind() const {
     std::string kind;
-    for (const OperationId id : operations_) {
+    for (const OperationId id : operations) {
       kind += kind.empty() ? "" : "+";
-      kind += network_.operation(id).kind();
+      kind += network.operation(id).kind();
     }
     return kind;
   }
 
- private:
   // Goes back through what only says in which order a tensor lies.
   ValueId Origin(ValueId id) const {
-    while (network_.value(id).kind == NetworkValue::Kind::kOutput) {
-      const OperationId maker = network_.value(id).producer;
-      if (std::ranges::find(operations_, maker) != operations_.end()) {
-        break;
-      }
-      id = network_.operation(maker).inputs[0];
+    while (network.value(id).kind == NetworkValue::Kind::kOutput) {
+      const OperationId maker = network.value(id).producer;
+      if (std::ranges::find(operations, maker) != operations.end()) break;
+      id = network.operation(maker).inputs[0];
     }
     return id;
   }
-
-  const Network& network_;
-  const std::vector<OperationId> operations_;
 };
 
 // Adds a name; one that is taken already, here or among the others, gets the
@@ -264,7 +259,7 @@ absl::StatusOr<Layer> DescribeLayer(const GraphIndex& index, NodeId node,
   const Graph& graph = index.graph();
   auto region = RegionOfNode(graph, node, ops);
   if (!region.ok()) return At(index.TitleOf(node), region.status());
-  const RoleNames roles(*region);
+  const RoleNames roles{*region};
   Layer layer{node, index.KeyOf(node), roles.Kind(), {}, {}, region->covers};
   NameRoles(
       graph, *region, [&](ValueId id, size_t) { return roles.OfInput(id); },

@@ -15,6 +15,7 @@
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/ops/ops.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/support/machine.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status.h"
@@ -210,16 +211,15 @@ struct ReadKeeper : public TensorSink {
 
 // How a part is run whose last node alone is looked at.
 RunOptions OptionsOf(const Graph& part, TensorSink* sink) {
-  RunOptions options;
-  options.sink = sink;
-  options.with_node_inputs = true;
-  options.in_little_memory = true;
   // The sink needs what the last node reads, so that nothing else is handed
   // out.
   const NodeId last{static_cast<uint32_t>(part.nodes.size() - 1)};
-  options.select = [key = GraphIndex(part).KeyOf(last)](
-                       const std::string& one) { return one == key; };
-  return options;
+  const auto is_last = [key = GraphIndex(part).KeyOf(last)](
+                           const std::string& one) { return one == key; };
+  return {.sink = sink,
+          .select = is_last,
+          .with_node_inputs = true,
+          .in_little_memory = true};
 }
 
 // Returns what the node read, each entry once.
@@ -376,10 +376,9 @@ absl::Status LayerComparator::TryAlone(LayerSides& sides,
     if (!values.read[i].defined()) continue;  // The run says what is missing.
     part.given.tensors.push_back({one.nodes[i].name, values.read[i]});
   }
-  RunOptions options;
-  options.in_little_memory = true;
-  NODEWISE_ASSIGN_OR_RETURN(const RunResult run,
-                            sides.RunCandidate(part, {}, options));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const RunResult run,
+      sides.RunCandidate(part, {}, {.in_little_memory = true}));
   if (sides.HasBounds()) {
     NODEWISE_ASSIGN_OR_RETURN(
         result->alone, CheckByBounds(one, result->layer.name, values, run));

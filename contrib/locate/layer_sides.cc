@@ -12,6 +12,7 @@
 #include "nodewise/locate/locate_target.h"
 #include "nodewise/ops/ops.h"
 #include "nodewise/runner/mixed_target.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status.h"
 
@@ -93,9 +94,7 @@ LayerSides::LayerSides(const LayerModule& mod,
 
 absl::StatusOr<std::shared_ptr<const GraphTarget>> LayerSides::TargetOf(
     const Side& side, Graph part, Params given) const {
-  if (given.tensors.empty()) {
-    given.tensors = GivenTo(part, mod_.params.tensors);
-  }
+  if (given.tensors.empty()) given.tensors = GivenTo(part, mod_.params.tensors);
   const std::string name = mod_.name + " on " + side.backend.name();
   return GraphTarget::FromArtefact(
       name, {std::move(part), side.functions, std::move(given)}, {kCpu},
@@ -118,9 +117,7 @@ absl::StatusOr<RunResult> LayerSides::RunCandidate(
     const LayerPart& part, const std::vector<NamedTensor>& inputs,
     RunOptions options, const std::function<void()>& begins_again) {
   options.node_limit_ms = node_limit_ms_;
-  if (candidate_.backend.program() != nullptr) {
-    return RunProgram(part, options);
-  }
+  if (candidate_.backend.program() != nullptr) return RunProgram(part, options);
   // Each turn notes one more layer that ends runs, or fails, so it comes to an
   // end.
   for (;;) {
@@ -188,10 +185,9 @@ std::vector<NamedTensor> LayerSides::InputsOf(const Graph& part) const {
 
 NDArray LayerSides::GivenFor(EntryId entry) const {
   const std::string& name = graph().node(index_.NodeOf(entry)).name;
-  const auto input = std::ranges::find(inputs_, name, &NamedTensor::name);
-  if (input != inputs_.end()) return input->tensor;
-  const NDArray* const param = mod_.params.Find(name);
-  return param == nullptr ? NDArray() : *param;
+  const NDArray* given = FindTensor(inputs_, name);
+  if (given == nullptr) given = mod_.params.Find(name);
+  return given == nullptr ? NDArray() : *given;
 }
 
 absl::StatusOr<TensorComparison> LayerSides::CompareInNetwork(
@@ -249,9 +245,7 @@ absl::StatusOr<RunResult> LayerSides::RunWhole(
   }
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
                             RunnerOf(*mod_.network, std::move(observed)));
-  RunOptions own;
-  own.sink = &sink;
-  return runner->Run(inputs_, own);
+  return runner->Run(inputs_, {.sink = &sink});
 }
 
 // A shorter model that ends at the layer has its outputs as outputs, also where
@@ -267,9 +261,9 @@ absl::StatusOr<RunResult> LayerSides::RunUpTo(NodeId node) const {
                             ExtractNetwork(*mod_.network, {}, ends));
   std::vector<NamedTensor> inputs;
   for (const ValueId id : part.inputs()) {
-    const auto input =
-        std::ranges::find(inputs_, part.value(id).name, &NamedTensor::name);
-    if (input != inputs_.end()) inputs.push_back(*input);
+    const std::string& name = part.value(id).name;
+    const NDArray* const input = FindTensor(inputs_, name);
+    if (input != nullptr) inputs.push_back({name, *input});
   }
   NODEWISE_ASSIGN_OR_RETURN(const auto runner, RunnerOf(std::move(part)));
   return runner->Run(inputs);

@@ -171,9 +171,7 @@ struct Locator {
   // Where only what is handed out says what nodes read, it may be another thing
   // than what the candidate computes with.
   void ForgiveMisreported() {
-    if (search.is_cut || !options.only_handed_out || options.is_strict) {
-      return;
-    }
+    if (search.is_cut || !options.only_handed_out || options.is_strict) return;
     std::vector<NodeId> wrong;
     for (const NodeReport& report : result.nodes) {
       const bool is_wrong =

@@ -31,14 +31,11 @@ constexpr std::string_view kGuarded = "guarded";
 // when runs are repeated.
 constexpr std::string_view kElsewhere = "barely_aligned";
 
-bool CanBeGuarded(const RunnerTarget& target) {
-  return HasRunnerFor(kGuarded, target);
-}
-
 absl::StatusOr<RunnerMaker> RunnersOf(
     const std::shared_ptr<const GraphTarget>& graph) {
   RunnerTarget target{graph->name(), graph};
-  const std::string_view kind = CanBeGuarded(target) ? kGuarded : "debug";
+  const std::string_view kind =
+      HasRunnerFor(kGuarded, target) ? kGuarded : "debug";
   return MakerOf(kind, std::move(target));
 }
 
@@ -88,9 +85,7 @@ struct SampleSearch {
       } else {
         result.failed.push_back({i, ranked.status()});
       }
-      if (options.progress) {
-        options.progress(i + 1, request.samples.size());
-      }
+      if (options.progress) options.progress(i + 1, request.samples.size());
     }
     std::ranges::stable_sort(result.ranked, std::greater(), BadnessOf);
     LocateWorst();
@@ -115,9 +110,8 @@ struct SampleSearch {
                               request.samples[sample].read());
     const auto right = reference->Run(inputs);
     if (!right.ok()) return At("the reference", right.status());
-    RunOptions run;
-    run.node_limit_ms = options.node_limit_ms;
-    const auto found = candidate->Run(inputs, run);
+    const auto found =
+        candidate->Run(inputs, {.node_limit_ms = options.node_limit_ms});
     if (!found.ok()) {
       ranked.is_wrong = true;
       ranked.why_no_outputs = std::string(MessageOf(found.status()));
@@ -187,7 +181,7 @@ absl::StatusOr<CandidateMakers> MakersOf(
     return maker();
   };
   const RunnerTarget guarded{target->name(), target};
-  if (CanBeGuarded(guarded)) {
+  if (HasRunnerFor(kGuarded, guarded)) {
     NODEWISE_ASSIGN_OR_RETURN(makers.elsewhere, MakerOf(kElsewhere, guarded));
   }
   return makers;
@@ -231,7 +225,7 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
     return StrayWriteSearch::Start(target, request.inputs,
                                    options.node_limit_ms);
   };
-  if (CanBeGuarded({target.name(), request.target})) {
+  if (HasRunnerFor(kGuarded, {target.name(), request.target})) {
     // It goes on while Locate() runs the candidate.
     if (located.runs_at_once && options.checks_storage) {
       NODEWISE_ASSIGN_OR_RETURN(search, start());
@@ -252,7 +246,7 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
   }
   // It has not, or there would be no result; the user should know all the same
   // that no such node could have been found.
-  if (!CanBeGuarded({target.name(), request.target})) {
+  if (!HasRunnerFor(kGuarded, {target.name(), request.target})) {
     result.notes.push_back(fmt::format(
         "{}: is on a device, where a node that crashes or hangs would have "
         "ended this process",

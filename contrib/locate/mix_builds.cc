@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/runner/mixed_target.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/runner/runner.h"
 #include "nodewise/runners/runner_list.h"
 #include "nodewise/support/status.h"
@@ -40,23 +41,15 @@ constexpr size_t kComparedNodes = 16;
 using Outputs = std::vector<NamedTensor>;
 using FunctionSet = std::vector<size_t>;  // In MixResult::functions.
 
-bool ComputesInLibrary(const Graph& graph, NodeId id) {
-  const std::string& function = graph.node(id).function;
-  return graph.IsFunction(id) && function != kNopFunction &&
-         function != kCopyFunction;
-}
-
 // Only builds with USE_PROFILER have the first two kinds, and only "plain"
 // cannot look into runs.
 absl::StatusOr<std::unique_ptr<Runner>> SafestRunnerOf(
     const std::shared_ptr<const GraphTarget>& graph) {
   const RunnerTarget target{graph->name(), graph};
-  for (const std::string_view name : {"guarded", "debug"}) {
-    for (const RunnerKind& kind : RunnerKinds()) {
-      if (kind.name == name && kind.takes(target)) return kind.make(target);
-    }
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, MakerOf("plain", target));
+  const char* const kind = HasRunnerFor("guarded", target) ? "guarded"
+                           : HasRunnerFor("debug", target) ? "debug"
+                                                           : "plain";
+  NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, MakerOf(kind, target));
   return maker();
 }
 
@@ -73,7 +66,7 @@ std::vector<MixedFunction> FunctionsOf(const GraphTarget& candidate,
   std::vector<MixedFunction> functions;
   std::map<std::pair<std::string, std::string>, size_t> known;
   for (const NodeId node : FunctionNodesOf(candidate.graph())) {
-    if (!ComputesInLibrary(candidate.graph(), node)) continue;
+    if (!CallsLibrary(candidate.graph().node(node))) continue;
     const std::string& ours = candidate.graph().node(node).function;
     const std::string& theirs = names[candidate.index().KeyOf(node)];
     const auto [found, is_new] =
@@ -114,10 +107,9 @@ struct MixtureRuns {
 
   absl::StatusOr<Outputs> Run(Runner& to_run, uint64_t repeats) {
     count += repeats;
-    RunOptions run;
-    run.repeats = repeats;
-    run.node_limit_ms = node_limit_ms;
-    NODEWISE_ASSIGN_OR_RETURN(RunResult result, to_run.Run(inputs, run));
+    NODEWISE_ASSIGN_OR_RETURN(
+        RunResult result, to_run.Run(inputs, {.node_limit_ms = node_limit_ms,
+                                              .repeats = repeats}));
     return std::move(result.outputs);
   }
 

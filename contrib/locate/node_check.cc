@@ -68,9 +68,7 @@ std::string OperatorsOf(const Region& region) {
   std::vector<std::string> names;
   for (const OperationId id : SourceOperations(region)) {
     const std::string name(region.network.operation(id).def().name);
-    if (std::ranges::find(names, name) == names.end()) {
-      names.push_back(name);
-    }
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   // More names would say no more in a report: the operations themselves are in
   // NodeReport::covers.

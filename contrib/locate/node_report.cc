@@ -327,9 +327,7 @@ void NoteFailures(const StandIns& stand_ins, LocateResult* result) {
     report.worst.reset();
     report.evidence.isolated = Verdict::kInconclusive;
     report.made = 0;
-    if (!has_failed || &*failed != cut) {
-      result->stand_ins.push_back(report.key);
-    }
+    if (!has_failed || &*failed != cut) result->stand_ins.push_back(report.key);
   }
 }
 

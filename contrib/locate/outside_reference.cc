@@ -15,6 +15,7 @@
 #include "nodewise/interp/network_bounds.h"
 #include "nodewise/locate/layer_comparator.h"
 #include "nodewise/lower/region.h"
+#include "nodewise/runner/node_graph.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
@@ -218,11 +219,11 @@ struct OutsideLocator {
     };
     CandidateSink seen(index, expected, tolerance);
     NODEWISE_ASSIGN_OR_RETURN(candidate, request.makers.candidate());
-    RunOptions run;
-    run.sink = &seen;
-    run.node_limit_ms = options.node_limit_ms;
-    NODEWISE_ASSIGN_OR_RETURN(const RunResult made,
-                              candidate->Run(request.inputs, run));
+    NODEWISE_ASSIGN_OR_RETURN(
+        const RunResult made,
+        candidate->Run(
+            request.inputs,
+            {.sink = &seen, .node_limit_ms = options.node_limit_ms}));
     // One run hands out everything that is judged; only nodes that are off need
     // more.
     NODEWISE_RETURN_IF_ERROR(CompareOutputs(made.outputs));
@@ -275,10 +276,8 @@ struct OutsideLocator {
     outputs = Unnamed(plain.outputs);
     NODEWISE_ASSIGN_OR_RETURN(const auto seen, request.reference());
     ValueKeeper keeper;
-    RunOptions run;
-    run.sink = &keeper;
     NODEWISE_ASSIGN_OR_RETURN(const RunResult looked_at,
-                              seen->Run(request.inputs, run));
+                              seen->Run(request.inputs, {.sink = &keeper}));
     values = std::move(keeper.values);
     NODEWISE_ASSIGN_OR_RETURN(
         const auto changed,
@@ -540,10 +539,9 @@ absl::StatusOr<std::vector<RefereeOpinion>> AskReferee(
   // A run of the candidate would tell nothing.
   if (opinions.empty()) return opinions;
   NODEWISE_ASSIGN_OR_RETURN(const auto candidate, request.candidate());
-  RunOptions options;
-  options.sink = &sink;
-  options.with_node_inputs = true;
-  NODEWISE_RETURN_IF_ERROR(candidate->Run(request.inputs, options).status());
+  NODEWISE_RETURN_IF_ERROR(
+      candidate->Run(request.inputs, {.sink = &sink, .with_node_inputs = true})
+          .status());
   for (RefereeOpinion& opinion : opinions) {
     const NodeReport& report =
         result.nodes[result.culprits[opinion.culprit].report];

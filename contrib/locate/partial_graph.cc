@@ -7,6 +7,7 @@
 
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/locate/private_storage.h"
+#include "nodewise/runner/node_graph.h"
 
 namespace nodewise {
 namespace {
@@ -140,10 +141,7 @@ NDArray GivenFor(ValueId id, const Network& region,
 }
 
 Graph WithPrivateStorage(Graph graph) {
-  int32_t next = 0;
-  for (const GraphEntry& entry : graph.entries) {
-    next = std::max(next, entry.storage_id + 1);
-  }
+  int32_t next = FirstFreeStorageId(graph);
   const Graph planned = graph;
   // Only functions get new ids: parameters that are linked into a library are
   // found by theirs.
@@ -262,31 +260,6 @@ Graph GraphOfOne(const Graph& graph, NodeId node) {
     alone.entries[i].storage_id = static_cast<int32_t>(i);
   }
   return alone;
-}
-
-absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
-                                    const OpSet& ops) {
-  std::vector<EntryId> entries;
-  for (const EntryRef& ref : graph.node(node).inputs) {
-    entries.push_back(graph.EntryOf(ref));
-  }
-  std::ranges::copy(EntriesMadeBy(graph, node), std::back_inserter(entries));
-  // Only the types count, so the tensors have no contents, and their shapes are
-  // those of the graph, which are not written to.
-  std::vector<DLTensor> tensors(entries.size());
-  std::vector<const DLTensor*> arguments;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const GraphEntry& entry = graph.entry(entries[i]);
-    DLTensor& tensor = tensors[i];
-    tensor.device = kCpu;
-    tensor.ndim = static_cast<int32_t>(entry.shape.size());
-    tensor.shape = const_cast<int64_t*>(entry.shape.data());
-    tensor.dtype = entry.dtype;
-    arguments.push_back(&tensor);
-  }
-  const GraphNode& one = graph.node(node);
-  return RegionOf({one.function, one.attrs, arguments, graph.OutputsOf(node)},
-                  ops);
 }
 
 }  // namespace nodewise

@@ -58,9 +58,4 @@ Graph WithSoundStorage(Graph graph);
 // graph is sound (CheckGraph).
 uint64_t LargestLiveSet(const Graph& graph, const Params& params);
 
-// Returns what the node computes, as its attributes say. Fails as RegionOf().
-// REQUIRES: the node is a function that is called.
-absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId node,
-                                    const OpSet& ops);
-
 }  // namespace nodewise

@@ -67,19 +67,19 @@ std::optional<Sides> MixedSidesOf(const Operation& operation, size_t rank) {
 // value that is reached twice must be cut in the same way both times. What is
 // not known to be computed piece by piece cannot be cut at all: a wrong piece
 // would accuse a right kernel.
-class CutFollower {
- public:
-  explicit CutFollower(const Network& network) : network_(network) {}
+struct CutFollower {
+  const Network& network;
+  std::map<ValueId, std::optional<size_t>> cuts = {};
 
   // Returns whether a value can be cut along that side; none: it is whole.
   bool Follow(ValueId id, std::optional<size_t> side) {
     if (id == kNoValue) return true;
-    const auto [known, is_new] = cuts_.emplace(id, side);
+    const auto [known, is_new] = cuts.emplace(id, side);
     if (!is_new) return known->second == side;
-    const NetworkValue& value = network_.value(id);
+    const NetworkValue& value = network.value(id);
     if (value.kind == NetworkValue::Kind::kInput) return true;
     if (value.kind == NetworkValue::Kind::kConstant) return !side.has_value();
-    const Operation& operation = network_.operation(value.producer);
+    const Operation& operation = network.operation(value.producer);
     if (side.has_value()) return FollowOperation(operation, *side);
     return std::ranges::all_of(operation.inputs, [this](ValueId input) {
       return Follow(input, std::nullopt);
@@ -87,13 +87,12 @@ class CutFollower {
   }
 
   std::optional<size_t> CutOf(ValueId id) const {
-    const auto known = cuts_.find(id);
-    return known == cuts_.end() ? std::nullopt : known->second;
+    const auto known = cuts.find(id);
+    return known == cuts.end() ? std::nullopt : known->second;
   }
 
- private:
   size_t RankOf(ValueId id) const {
-    return network_.value(id).type.shape->size();
+    return network.value(id).type.shape->size();
   }
 
   // An input that is repeated as broadcasting says.
@@ -103,7 +102,7 @@ class CutFollower {
     // are the same for every place of the output.
     const size_t missing = rank - std::min(rank, RankOf(id));
     if (side < missing) return Follow(id, std::nullopt);
-    const Dim& size = (*network_.value(id).type.shape)[side - missing];
+    const Dim& size = (*network.value(id).type.shape)[side - missing];
     if (size == Dim(1)) return Follow(id, std::nullopt);
     return Follow(id, side - missing);
   }
@@ -193,9 +192,6 @@ class CutFollower {
     }
     return FollowBroadcast(a, side, rank) && FollowBroadcast(b, side, rank);
   }
-
-  const Network& network_;
-  std::map<ValueId, std::optional<size_t>> cuts_;
 };
 
 bool AllSizesAreKnown(const Network& network) {
@@ -218,7 +214,7 @@ std::optional<TileCut> FindTileCut(const Network& region, int64_t pieces) {
     // The longest side is taken, unless an earlier one has enough places.
     if (sizes[side] < 2) continue;
     if (best.has_value() && sizes[side] <= sizes[best->side]) continue;
-    CutFollower follower(region);
+    CutFollower follower{region};
     if (!follower.Follow(output, side)) continue;
     best = TileCut{side, {}};
     for (const ValueId input : region.inputs()) {
@@ -269,11 +265,12 @@ uint64_t BytesOfBounds(const Network& region, const NDArray& expected) {
 // Joins what the pieces say as if all had been looked at at once: counts add
 // up, norms do so by their squares, and the worst element is the worst of all,
 // with its place in the whole tensor.
-class BoundJoiner {
- public:
-  // `shape` is the whole tensor's.
-  BoundJoiner(absl::Span<const int64_t> shape, size_t side)
-      : shape_(shape), side_(side) {}
+struct BoundJoiner {
+  const absl::Span<const int64_t> shape;
+  const size_t side;
+  bool has_worst = false;
+  double aligned = 0, spread = 0;
+  BoundCheck joined = {};
 
   void Add(const BoundedTensor& expected, const NDArray& made, int64_t begin) {
     const Tolerance fallback =
@@ -281,44 +278,43 @@ class BoundJoiner {
     BoundCheck piece =
         CheckBounds(*expected.tensor, *made, expected.bounds.proved,
                     expected.bounds.expected, fallback);
-    joined_.outside += piece.outside;
-    joined_.unexpected += piece.unexpected;
-    joined_.without_bound += piece.without_bound;
-    joined_.outside_fallback += piece.outside_fallback;
-    joined_.open_nans += piece.open_nans;
-    joined_.open_infinities += piece.open_infinities;
-    joined_.allowed_norm = std::hypot(joined_.allowed_norm, piece.allowed_norm);
+    joined.outside += piece.outside;
+    joined.unexpected += piece.unexpected;
+    joined.without_bound += piece.without_bound;
+    joined.outside_fallback += piece.outside_fallback;
+    joined.open_nans += piece.open_nans;
+    joined.open_infinities += piece.open_infinities;
+    joined.allowed_norm = std::hypot(joined.allowed_norm, piece.allowed_norm);
     AddAlignment(expected, made);
     const bool differs = piece.worst.error > 0;
     if (!differs) return;
     // Any bound decides before none does.
     const bool is_worse =
-        !has_worst_ || std::isnan(joined_.ratio) || piece.ratio > joined_.ratio;
-    if (!is_worse || (has_worst_ && std::isnan(piece.ratio))) return;
-    has_worst_ = true;
-    joined_.worst = piece.worst;
-    joined_.worst.element =
-        WholeIndex(piece.worst.element, expected.tensor.shape()[side_], begin);
-    joined_.bound = piece.bound;
-    joined_.ratio = piece.ratio;
+        !has_worst || std::isnan(joined.ratio) || piece.ratio > joined.ratio;
+    if (!is_worse || (has_worst && std::isnan(piece.ratio))) return;
+    has_worst = true;
+    joined.worst = piece.worst;
+    joined.worst.element =
+        WholeIndex(piece.worst.element, expected.tensor.shape()[side], begin);
+    joined.bound = piece.bound;
+    joined.ratio = piece.ratio;
   }
 
   BoundCheck Finish() {
-    const double spread = std::sqrt(spread_);
-    if (spread > 0) joined_.alignment = std::fabs(aligned_) / spread;
-    return joined_;
+    const double root = std::sqrt(spread);
+    if (root > 0) joined.alignment = std::fabs(aligned) / root;
+    return joined;
   }
 
- private:
   uint64_t WholeIndex(uint64_t index, int64_t size, int64_t begin) const {
     uint64_t inner = 1;
-    for (size_t i = side_ + 1; i < shape_.size(); ++i) {
-      inner *= static_cast<uint64_t>(shape_[i]);
+    for (size_t i = side + 1; i < shape.size(); ++i) {
+      inner *= static_cast<uint64_t>(shape[i]);
     }
     const auto piece = static_cast<uint64_t>(size);
     const uint64_t place = index / inner % piece;
     const uint64_t row = index / inner / piece;
-    const auto whole = static_cast<uint64_t>(shape_[side_]);
+    const auto whole = static_cast<uint64_t>(shape[side]);
     return (row * whole + place + static_cast<uint64_t>(begin)) * inner +
            index % inner;
   }
@@ -333,16 +329,10 @@ class BoundJoiner {
           !std::isfinite(likely[i])) {
         continue;
       }
-      aligned_ += right[i] * (found[i] - right[i]);
-      spread_ += right[i] * right[i] * likely[i] * likely[i];
+      aligned += right[i] * (found[i] - right[i]);
+      spread += right[i] * right[i] * likely[i] * likely[i];
     }
   }
-
-  const absl::Span<const int64_t> shape_;
-  const size_t side_;
-  bool has_worst_ = false;
-  double aligned_ = 0, spread_ = 0;
-  BoundCheck joined_;
 };
 
 // Sets the size of those sides of the inputs that are cut.
@@ -398,7 +388,7 @@ absl::StatusOr<std::optional<TensorComparison>> CheckInTiles(
   const auto shape = output.expected.shape();
   const int64_t size = shape[cut->side];
   const int64_t step = (size - 1) / std::min(pieces, size) + 1;
-  BoundJoiner joiner(shape, cut->side);
+  BoundJoiner joiner{shape, cut->side};
   for (int64_t begin = 0; begin < size; begin += step) {
     const int64_t end = std::min(begin + step, size);
     NODEWISE_ASSIGN_OR_RETURN(const BoundedTensor expected,

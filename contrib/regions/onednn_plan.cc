@@ -75,9 +75,7 @@ bool HasBody(const Operation& operation) {
 absl::StatusOr<NDArray> Placeholder(const TensorType& type) {
   constexpr size_t kMostOnes = 4096;
   const auto sizes = type.sizes();
-  if (!sizes.has_value()) {
-    return Unimplemented("a constant has no known sizes");
-  }
+  if (!sizes.has_value()) return Unimplemented("a constant has no known sizes");
   NODEWISE_ASSIGN_OR_RETURN(const size_t bytes,
                             TensorBytes(*sizes, type.dtype));
   // calloc() hands out pages that are not there until they are touched, so the
@@ -379,9 +377,7 @@ class StepPlanner {
   bool IsReadInside(ValueId value,
                     const std::vector<OperationId>& inside) const {
     const auto outputs = network_.outputs();
-    if (std::ranges::find(outputs, value) != outputs.end()) {
-      return false;
-    }
+    if (std::ranges::find(outputs, value) != outputs.end()) return false;
     const auto& uses = network_.value(value).uses;
     return std::ranges::all_of(uses, [&](const Use& use) {
       return std::ranges::find(inside, use.user) != inside.end();
@@ -490,9 +486,7 @@ absl::StatusOr<std::vector<PlannedStep>> PlanSteps(const Region& region) {
     // in an order that definitions do not know, so all must be calls.
     auto steps = StepPlanner(region, *layouts).Plan();
     const auto is_call = [](const PlannedStep& step) { return step.is_call(); };
-    if (steps.ok() && std::ranges::all_of(*steps, is_call)) {
-      return steps;
-    }
+    if (steps.ok() && std::ranges::all_of(*steps, is_call)) return steps;
   }
   NODEWISE_ASSIGN_OR_RETURN(std::vector<PlannedStep> steps,
                             StepPlanner(region, PlainIn(region)).Plan());

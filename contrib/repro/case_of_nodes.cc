@@ -34,13 +34,9 @@ absl::StatusOr<std::vector<NamedTensor>> RunAll(
   return std::move(result.outputs);
 }
 
-// Gives each tensor memory of its own. A library may have data for the ids that
-// the graph uses (TVM 0.8).
+// Gives each tensor memory of its own.
 absl::StatusOr<Graph> WithoutOverlaps(Graph graph) {
-  int32_t next = 0;
-  for (const GraphEntry& entry : graph.entries) {
-    next = std::max(next, entry.storage_id + 1);
-  }
+  int32_t next = FirstFreeStorageId(graph);
   for (GraphEntry& entry : graph.entries) entry.storage_id = next++;
   return ReadBack(graph);
 }

@@ -38,15 +38,15 @@ std::string ParamName(const Params& params, size_t slot) {
 // A fused node computes several operations, of which the first that reads a
 // tensor says what that is. Operations that a compiler has added to change a
 // layout are not the network's own, and the search goes through them.
-class RoleFinder {
- public:
-  explicit RoleFinder(const Region& region)
-      : network_(region.network), source_(SourceOperations(region)) {}
+struct RoleFinder {
+  const Region& region;
+  const Network& network = region.network;
+  const std::vector<OperationId> source = SourceOperations(region);
 
   // A Transpose that only says in which order a tensor lies is looked through.
   std::string RoleOfInput(ValueId id) const {
-    for (const OperationId user : network_.order()) {
-      const Operation& operation = network_.operation(user);
+    for (const OperationId user : network.order()) {
+      const Operation& operation = network.operation(user);
       for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
         if (operation.inputs[slot] != id) continue;
         if (IsSource(user) || operation.outputs.empty()) {
@@ -61,9 +61,9 @@ class RoleFinder {
   // An output is looked for against the direction of the data, through the
   // first input of an operation that only changes a layout.
   std::string RoleOfOutput(ValueId id) const {
-    const NetworkValue& value = network_.value(id);
+    const NetworkValue& value = network.value(id);
     if (value.kind != NetworkValue::Kind::kOutput) return "";
-    const Operation& operation = network_.operation(value.producer);
+    const Operation& operation = network.operation(value.producer);
     if (IsSource(value.producer) || operation.inputs.empty() ||
         operation.inputs[0] == kNoValue) {
       return ParamName(operation.def().outputs, value.slot);
@@ -71,13 +71,9 @@ class RoleFinder {
     return RoleOfOutput(operation.inputs[0]);
   }
 
- private:
   bool IsSource(OperationId id) const {
-    return std::ranges::count(source_, id) > 0;
+    return std::ranges::count(source, id) > 0;
   }
-
-  const Network& network_;
-  const std::vector<OperationId> source_;
 };
 
 // Operators may come from anywhere, so their names do, too.
@@ -96,17 +92,6 @@ void MakeRolesPlain(std::string_view otherwise,
   }
 }
 
-// Describes a tensor of an entry without memory: for its type alone. RegionOf()
-// asks tensors for their types and shapes and reads no element.
-DLTensor TypeOnly(const GraphEntry& entry) {
-  DLTensor tensor{};
-  tensor.device = kCpu;
-  tensor.ndim = static_cast<int32_t>(entry.shape.size());
-  tensor.dtype = entry.dtype;
-  tensor.shape = const_cast<int64_t*>(entry.shape.data());
-  return tensor;
-}
-
 bool Has(const std::vector<EntryId>& entries, EntryId entry) {
   return std::ranges::count(entries, entry) > 0;
 }
@@ -114,117 +99,104 @@ bool Has(const std::vector<EntryId>& entries, EntryId entry) {
 // Copies the nodes of a cut into a graph of their own. The new graph needs
 // every list that a graph JSON has, and is written and read back in the end, so
 // that it is checked like one from a file.
-class Cutter {
- public:
-  Cutter(const Graph& graph, const GraphCut& cut,
-         absl::FunctionRef<std::string(const CutInput& input)> name_of)
-      : graph_(graph), cut_(cut), name_of_(name_of) {
-    // A library may have data for the ids that the graph uses (TVM 0.8).
-    for (const GraphEntry& entry : graph.entries) {
-      next_storage_id_ = std::max(next_storage_id_, entry.storage_id + 1);
-    }
-  }
+struct Cutter {
+  const Graph& graph;
+  const GraphCut& cut;
+  const absl::FunctionRef<std::string(const CutInput& input)> name_of;
+  int32_t next_storage_id = FirstFreeStorageId(graph);
+  std::map<int32_t, int32_t> shared_ids = {};
+  std::map<EntryId, EntryRef> made = {};
+  std::map<std::pair<NodeId, uint32_t>, EntryRef> given = {};
+  Graph cut_out = {};
 
   absl::StatusOr<Graph> Cut() {
-    AddInputsOf(cut_.nodes.back());
-    for (const NodeId node : cut_.nodes) {
-      if (node != cut_.nodes.back()) AddInputsOf(node);
+    AddInputsOf(cut.nodes.back());
+    for (const NodeId node : cut.nodes) {
+      if (node != cut.nodes.back()) AddInputsOf(node);
     }
-    for (const NodeId node : cut_.nodes) AddNode(node);
-    cut_out_.node_row_ptr.push_back(
-        static_cast<uint32_t>(cut_out_.entries.size()));
-    for (const EntryId head : cut_.heads)
-      cut_out_.heads.push_back(made_.at(head));
-    cut_out_.has_device_index = graph_.has_device_index;
-    if (HasBuiltInFunctions(graph_)) SetBuiltInFunctions(&cut_out_);
-    return ReadBack(cut_out_);
+    for (const NodeId node : cut.nodes) AddNode(node);
+    cut_out.node_row_ptr.push_back(
+        static_cast<uint32_t>(cut_out.entries.size()));
+    for (const EntryId head : cut.heads) cut_out.heads.push_back(made.at(head));
+    cut_out.has_device_index = graph.has_device_index;
+    if (HasBuiltInFunctions(graph)) SetBuiltInFunctions(&cut_out);
+    return ReadBack(cut_out);
   }
 
- private:
   // Ids are given anew, and equal ones stay equal only for entries that share.
   void AddEntry(EntryId entry, bool may_share) {
-    cut_out_.entries.push_back(graph_.entry(entry));
-    int32_t& id = cut_out_.entries.back().storage_id;
-    if (!may_share || !Has(cut_.shared, entry)) {
-      id = next_storage_id_++;
+    cut_out.entries.push_back(graph.entry(entry));
+    int32_t& id = cut_out.entries.back().storage_id;
+    if (!may_share || !Has(cut.shared, entry)) {
+      id = next_storage_id++;
       return;
     }
-    const auto [found, is_new] = shared_ids_.emplace(id, next_storage_id_);
-    if (is_new) ++next_storage_id_;
+    const auto [found, is_new] = shared_ids.emplace(id, next_storage_id);
+    if (is_new) ++next_storage_id;
     id = found->second;
   }
 
   // Returns its number. The entries that are added next are its own.
   uint32_t Append(GraphNode node) {
-    cut_out_.node_row_ptr.push_back(
-        static_cast<uint32_t>(cut_out_.entries.size()));
-    cut_out_.nodes.push_back(std::move(node));
-    return static_cast<uint32_t>(cut_out_.nodes.size()) - 1;
+    cut_out.node_row_ptr.push_back(
+        static_cast<uint32_t>(cut_out.entries.size()));
+    cut_out.nodes.push_back(std::move(node));
+    return static_cast<uint32_t>(cut_out.nodes.size()) - 1;
   }
 
   void AddInputsOf(NodeId node) {
-    const std::vector<EntryRef>& refs = graph_.node(node).inputs;
+    const std::vector<EntryRef>& refs = graph.node(node).inputs;
     for (uint32_t slot = 0; slot < refs.size(); ++slot) {
-      const EntryId entry = graph_.EntryOf(refs[slot]);
-      const bool is_linked = Has(cut_.linked, entry);
+      const EntryId entry = graph.EntryOf(refs[slot]);
+      const bool is_linked = Has(cut.linked, entry);
       // An entry that another node of the cut makes is wired to that node;
       // every other one becomes an input of the new graph.
       const bool is_made =
-          is_linked && graph_.IsFunction(NodeId{refs[slot].node});
-      if (is_made || (is_linked && made_.contains(entry))) continue;
+          is_linked && graph.IsFunction(NodeId{refs[slot].node});
+      if (is_made || (is_linked && made.contains(entry))) continue;
       // A tensor that is handed in from outside lies nowhere in the network.
       const EntryRef input = AddInput({node, slot}, entry, is_linked);
-      if (is_linked) made_[entry] = input;
-      given_[{node, slot}] = input;
+      if (is_linked) made[entry] = input;
+      given[{node, slot}] = input;
     }
   }
 
   EntryRef AddInput(const CutInput& input, EntryId entry, bool may_share) {
     GraphNode node;
-    node.name = name_of_(input);
+    node.name = name_of(input);
     const uint32_t number = Append(std::move(node));
-    cut_out_.arg_nodes.push_back(number);
+    cut_out.arg_nodes.push_back(number);
     AddEntry(entry, may_share);
     return {number, 0, 0};
   }
 
   void AddNode(NodeId id) {
-    GraphNode node = graph_.node(id);
+    GraphNode node = graph.node(id);
     // The nodes that it had to wait for may not be in the cut.
     node.control_deps.clear();
     for (uint32_t slot = 0; slot < node.inputs.size(); ++slot) {
-      const auto given = given_.find({id, slot});
-      node.inputs[slot] = given != given_.end()
-                              ? given->second
-                              : made_.at(graph_.EntryOf(node.inputs[slot]));
+      const auto found = given.find({id, slot});
+      node.inputs[slot] = found != given.end()
+                              ? found->second
+                              : made.at(graph.EntryOf(node.inputs[slot]));
     }
     const uint32_t number = Append(std::move(node));
     uint32_t slot = 0;
-    for (const EntryId entry : EntriesMadeBy(graph_, id)) {
+    for (const EntryId entry : EntriesMadeBy(graph, id)) {
       AddEntry(entry, true);
-      made_[entry] = {number, slot++, 0};
+      made[entry] = {number, slot++, 0};
     }
   }
-
-  const Graph& graph_;
-  const GraphCut& cut_;
-  const absl::FunctionRef<std::string(const CutInput& input)> name_of_;
-  int32_t next_storage_id_ = 0;
-  std::map<int32_t, int32_t> shared_ids_;
-  std::map<EntryId, EntryRef> made_;
-  std::map<std::pair<NodeId, uint32_t>, EntryRef> given_;
-  Graph cut_out_;
 };
 
 // Runs a network and hands a sink what these nodes, by key, read and made.
 absl::Status RunWith(Runner& runner, absl::Span<const NamedTensor> inputs,
                      std::function<bool(const std::string& node)> wants,
                      TensorSink* sink) {
-  RunOptions options;
-  options.sink = sink;
-  options.with_node_inputs = true;
-  options.select = std::move(wants);
-  return runner.Run(inputs, options).status();
+  return runner
+      .Run(inputs,
+           {.sink = sink, .select = std::move(wants), .with_node_inputs = true})
+      .status();
 }
 
 // Keeps what nodes read.
@@ -249,7 +221,7 @@ absl::StatusOr<ReproCase> CutOut(const ReproSource& source, NodeId id) {
   const Graph& graph = source.index.graph();
   ReproCase cut = CaseOf(source, id);
   cut.may_run = source.may_run == nullptr || source.may_run(id);
-  auto region = RegionOfNodeIn(graph, id, source.operators);
+  auto region = RegionOfNode(graph, id, source.operators);
   if (region.ok()) {
     cut.region = *std::move(region);
   } else {
@@ -374,7 +346,7 @@ std::string ContentOfNode(const Graph& graph, NodeId id,
   for (const EntryRef& ref : node.inputs) add_entry(graph.EntryOf(ref));
   AddPart("", &content);
   for (const EntryId made : EntriesMadeBy(graph, id)) add_entry(made);
-  const auto region = RegionOfNodeIn(graph, id, operators);
+  const auto region = RegionOfNode(graph, id, operators);
   // Compiled functions of two names are two pieces of code.
   const bool is_built_in = HasBuiltInFunctions(graph) && region.ok();
   AddPart(is_built_in ? "" : node.function, &content);
@@ -404,7 +376,7 @@ NodeRoles RolesOf(const Region* region, size_t num_inputs, size_t num_outputs) {
   NodeRoles roles{std::vector<std::string>(num_inputs),
                   std::vector<std::string>(num_outputs)};
   if (region != nullptr) {
-    const RoleFinder finder(*region);
+    const RoleFinder finder{*region};
     const auto inputs = region->network.inputs();
     const auto outputs = region->network.outputs();
     for (size_t i = 0; i < std::min(num_inputs, inputs.size()); ++i) {
@@ -419,29 +391,6 @@ NodeRoles RolesOf(const Region* region, size_t num_inputs, size_t num_outputs) {
   return roles;
 }
 
-absl::StatusOr<Region> RegionOfNodeIn(const Graph& graph, NodeId id,
-                                      const OpSet& operators) {
-  const GraphNode& node = graph.node(id);
-  std::vector<DLTensor> tensors;
-  for (const EntryRef& ref : node.inputs) {
-    tensors.push_back(TypeOnly(graph.entry(graph.EntryOf(ref))));
-  }
-  for (uint32_t slot = 0; slot < graph.OutputsOf(id); ++slot) {
-    tensors.push_back(TypeOnly(graph.entry(graph.EntryOf(id, slot))));
-  }
-  std::vector<const DLTensor*> arguments;
-  for (const DLTensor& tensor : tensors) arguments.push_back(&tensor);
-  return RegionOf({node.function, node.attrs, arguments, graph.OutputsOf(id)},
-                  operators);
-}
-
-// A nop shares its input's memory, and a copy moves between devices: TVM's
-// executor does both itself.
-bool CallsLibrary(const GraphNode& node) {
-  return node.kind == GraphNode::Kind::kFunction &&
-         node.function != kNopFunction && node.function != kCopyFunction;
-}
-
 ReproCase CaseOf(const ReproSource& source, NodeId node) {
   ReproCase made;
   made.node = source.index.KeyOf(node);
@@ -454,7 +403,7 @@ ReproCase CaseOf(const ReproSource& source, NodeId node) {
 absl::StatusOr<Graph> CutNodes(
     const Graph& graph, const GraphCut& cut,
     absl::FunctionRef<std::string(const CutInput& input)> name_of) {
-  return Cutter(graph, cut, name_of).Cut();
+  return Cutter{graph, cut, name_of}.Cut();
 }
 
 absl::StatusOr<std::map<NodeId, std::vector<NDArray>>> ReadsOf(
@@ -481,7 +430,7 @@ absl::StatusOr<std::map<NodeId, std::vector<NDArray>>> ReadsOf(
 
 ReproInput InputNames::Describe(const CutInput& input) {
   const Graph& graph = source_.index.graph();
-  const auto region = RegionOfNodeIn(graph, input.node, source_.operators);
+  const auto region = RegionOfNode(graph, input.node, source_.operators);
   return Describe(input, RolesOf(region.ok() ? &*region : nullptr,
                                  graph.node(input.node).inputs.size(),
                                  graph.OutputsOf(input.node)));

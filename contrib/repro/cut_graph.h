@@ -28,14 +28,6 @@ struct NodeRoles {
 // called "In" and "Out". The counts are the node's.
 NodeRoles RolesOf(const Region* region, size_t num_inputs, size_t num_outputs);
 
-// Returns what a node of a graph computes. Fails as RegionOf().
-absl::StatusOr<Region> RegionOfNodeIn(const Graph& graph, NodeId node,
-                                      const OpSet& operators);
-
-// Returns whether a node calls a function of its library: others are inputs, or
-// only give a tensor another name or place.
-bool CallsLibrary(const GraphNode& node);
-
 // Several nodes of a graph that are cut out together.
 struct GraphCut {
   std::vector<NodeId> nodes;  // That compute, in the order of the graph.

@@ -113,7 +113,7 @@ struct KeptLister {
 
   void ListNodes() {
     for (const NodeId node : FunctionNodesOf(node_case.graph)) {
-      const auto region = RegionOfNodeIn(node_case.graph, node, operators);
+      const auto region = RegionOfNode(node_case.graph, node, operators);
       if (region.ok()) ListNetwork(region->network);
     }
   }
@@ -222,43 +222,48 @@ std::vector<std::pair<std::string, std::string>> OwnAttributes(
 
 // Replaces the names in a case. Nodes are named first, since the names of what
 // they read are made of theirs; then all texts that speak of nodes follow.
-class NameHider {
- public:
-  NameHider(const OpSet& operators, ReproCase* node_case)
-      : operators_(operators), case_(*node_case), graph_(node_case->graph) {
-    regions_.resize(graph_.nodes.size());
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      old_names_.push_back(graph_.nodes[n].name);
-      const NodeId id{static_cast<uint32_t>(n)};
-      if (!graph_.IsFunction(id)) continue;
-      functions_.push_back(n);
-      auto region = RegionOfNodeIn(graph_, id, operators_);
-      if (region.ok()) regions_[n] = *std::move(region);
-    }
-  }
+struct NameHider {
+  const OpSet& operators;
+  ReproCase& node_case;
+  Graph& graph = node_case.graph;
+  std::vector<std::string> old_names = {}, new_names = {};  // By node.
+  std::vector<std::optional<Region>> regions = {};          // By node.
+  std::vector<size_t> functions = {};  // The nodes that compute.
+  std::set<std::string> taken = {};
+  NetworkHider networks = {};
 
   absl::Status Hide() {
+    ReadNodes();
     NameNodes();
     NameInputs();
     NODEWISE_RETURN_IF_ERROR(HideRegions());
     HideTexts();
-    graph_.other_attrs.clear();
-    graph_.storage_scopes.clear();
-    if (case_.library_file.empty()) {
-      SetBuiltInFunctions(&graph_);
+    graph.other_attrs.clear();
+    graph.storage_scopes.clear();
+    if (node_case.library_file.empty()) {
+      SetBuiltInFunctions(&graph);
       RenumberStorage();
     }
-    NODEWISE_ASSIGN_OR_RETURN(graph_, ReadBack(graph_));
+    NODEWISE_ASSIGN_OR_RETURN(graph, ReadBack(graph));
     return absl::OkStatus();
   }
 
- private:
-  size_t HeadNode() const { return graph_.heads[0].node; }
+  void ReadNodes() {
+    regions.resize(graph.nodes.size());
+    for (const GraphNode& node : graph.nodes) old_names.push_back(node.name);
+    for (const NodeId id : FunctionNodesOf(graph)) {
+      functions.push_back(Index(id));
+      auto region = RegionOfNode(graph, id, operators);
+      if (region.ok()) regions[Index(id)] = *std::move(region);
+    }
+  }
+
+  size_t HeadNode() const { return graph.heads[0].node; }
 
   // Returns the name with a number behind it if it is taken.
   std::string Unique(const std::string& name, const char* between) {
     std::string unique = name;
-    for (int use = 2; !taken_.insert(unique).second; ++use) {
+    for (int use = 2; !taken.insert(unique).second; ++use) {
       unique = fmt::format("{}{}{}", name, between, use);
     }
     return unique;
@@ -266,14 +271,14 @@ class NameHider {
 
   // Keys of nodes that share a name have a number behind it.
   bool IsCalled(size_t node, const std::string& key) const {
-    return key == old_names_[node] || key.starts_with(old_names_[node] + "#");
+    return key == old_names[node] || key.starts_with(old_names[node] + "#");
   }
 
   // The graph's node with that key in the network. If several share its name,
   // it is most likely the one that the case is about.
   std::optional<size_t> FindNode(const std::string& key) {
     std::optional<size_t> found;
-    for (const size_t n : functions_) {
+    for (const size_t n : functions) {
       if (!IsCalled(n, key)) continue;
       if (n == HeadNode()) return n;
       if (!found) found = n;
@@ -287,30 +292,31 @@ class NameHider {
   // A node whose region is not known is called "node", unless the model beside
   // the case says what it computes.
   void NameNodes() {
-    const size_t culprit = NodeOfKey(case_.node);
-    new_names_.resize(old_names_.size());
-    for (const size_t n : functions_) {
+    const size_t culprit = NodeOfKey(node_case.node);
+    new_names.resize(old_names.size());
+    for (const size_t n : functions) {
       const bool is_head = n == HeadNode();
-      const std::string name = regions_[n] ? NameOfRegion(*regions_[n])
-                               : is_head   ? HiddenName(case_, operators_)
-                                           : "node";
-      graph_.nodes[n].name = new_names_[n] = Unique(name, "_");
+      const std::string name = regions[n] ? NameOfRegion(*regions[n])
+                               : is_head  ? HiddenName(node_case, operators)
+                                          : "node";
+      graph.nodes[n].name = new_names[n] = Unique(name, "_");
     }
-    case_.node = new_names_[culprit];
-    case_.layer = PlainName(case_.node);
+    node_case.node = new_names[culprit];
+    node_case.layer = PlainName(node_case.node);
   }
 
   void NameInputs() {
     std::map<std::string, ReproInput*> inputs;
-    for (ReproInput& input : case_.inputs) inputs[input.name] = &input;
-    for (ReproInput& input : case_.earlier_inputs) inputs[input.name] = &input;
-    for (const uint32_t n : graph_.arg_nodes) {
-      const auto found = inputs.find(old_names_[n]);
+    for (ReproInput& input : node_case.inputs) inputs[input.name] = &input;
+    for (ReproInput& input : node_case.earlier_inputs)
+      inputs[input.name] = &input;
+    for (const uint32_t n : graph.arg_nodes) {
+      const auto found = inputs.find(old_names[n]);
       // The one that a node of its own reads it under is the first reader.
       const std::string role =
           found == inputs.end() ? "In" : found->second->role;
-      std::string& name = graph_.nodes[n].name;
-      name = new_names_[n] = Unique(
+      std::string& name = graph.nodes[n].name;
+      name = new_names[n] = Unique(
           fmt::format("input_{}_{}", role, PlainName(ReaderOf(n))), "__");
       if (found == inputs.end()) continue;
       found->second->name = name;
@@ -321,9 +327,9 @@ class NameHider {
   }
 
   std::string ReaderOf(uint32_t input) {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      for (const EntryRef& ref : graph_.nodes[n].inputs) {
-        if (ref.node == input) return new_names_[n];
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      for (const EntryRef& ref : graph.nodes[n].inputs) {
+        if (ref.node == input) return new_names[n];
       }
     }
     return "node";
@@ -332,8 +338,8 @@ class NameHider {
   std::vector<std::string> NamesOfInputs(size_t node) {
     std::vector<std::string> names;
     std::map<std::string, int> uses;
-    for (const EntryRef& ref : graph_.nodes[node].inputs) {
-      std::string name = graph_.nodes[ref.node].name;
+    for (const EntryRef& ref : graph.nodes[node].inputs) {
+      std::string name = graph.nodes[ref.node].name;
       // A node may read one entry twice, and several of one node.
       const int use = ++uses[name];
       if (use > 1) name += fmt::format("_as_{}", use);
@@ -343,30 +349,32 @@ class NameHider {
   }
 
   absl::Status HideRegions() {
-    for (const size_t n : functions_) {
-      if (regions_[n]) {
+    for (const size_t n : functions) {
+      if (regions[n]) {
         NODEWISE_ASSIGN_OR_RETURN(
-            regions_[n],
-            networks_.Hidden(*regions_[n], new_names_[n], NamesOfInputs(n)));
+            regions[n],
+            networks.Hidden(*regions[n], new_names[n], NamesOfInputs(n)));
       }
-      GraphNode& node = graph_.nodes[n];
-      node.attrs = OwnAttributes(node, regions_[n]);
-      if (case_.library_file.empty() && CallsLibrary(node) && regions_[n]) {
-        node.function = "nodewise_" + NameOfRegion(*regions_[n]);
+      GraphNode& node = graph.nodes[n];
+      node.attrs = OwnAttributes(node, regions[n]);
+      if (node_case.library_file.empty() && CallsLibrary(node) && regions[n]) {
+        node.function = "nodewise_" + NameOfRegion(*regions[n]);
       }
     }
-    if (!case_.region) return absl::OkStatus();
-    if (!case_.beside) {
-      case_.region = regions_[HeadNode()];
+    if (!node_case.region) return absl::OkStatus();
+    if (!node_case.beside) {
+      node_case.region = regions[HeadNode()];
       return absl::OkStatus();
     }
     std::vector<std::string> inputs;
-    for (const ReproInput& input : case_.inputs) inputs.push_back(input.name);
+    for (const ReproInput& input : node_case.inputs)
+      inputs.push_back(input.name);
     NODEWISE_ASSIGN_OR_RETURN(
-        case_.region, networks_.Hidden(*case_.region, case_.node, inputs));
+        node_case.region,
+        networks.Hidden(*node_case.region, node_case.node, inputs));
     NODEWISE_ASSIGN_OR_RETURN(
-        case_.beside->model,
-        networks_.Hidden(case_.beside->model, case_.node, inputs));
+        node_case.beside->model,
+        networks.Hidden(node_case.beside->model, node_case.node, inputs));
     return absl::OkStatus();
   }
 
@@ -374,7 +382,7 @@ class NameHider {
   // for theirs (TVM 0.8).
   void RenumberStorage() {
     std::map<int32_t, int32_t> numbers;
-    for (GraphEntry& entry : graph_.entries) {
+    for (GraphEntry& entry : graph.entries) {
       const auto next = static_cast<int32_t>(numbers.size());
       entry.storage_id = numbers.emplace(entry.storage_id, next).first->second;
     }
@@ -385,40 +393,31 @@ class NameHider {
     const size_t colon = key.rfind(':');
     const auto node = FindNode(key.substr(0, colon));
     if (!node || colon == key.npos) return "a tensor before it";
-    return new_names_[*node] + key.substr(colon);
+    return new_names[*node] + key.substr(colon);
   }
 
   void HideTexts() {
     std::vector<std::string> others;
-    for (const size_t n : functions_) {
-      if (n != HeadNode()) others.push_back(new_names_[n]);
+    for (const size_t n : functions) {
+      if (n != HeadNode()) others.push_back(new_names[n]);
     }
-    if (!case_.earlier_nodes.empty()) case_.earlier_nodes = others;
-    if (case_.beside) case_.beside->other_nodes = others;
-    if (case_.plan_fault) {
-      SpoiledTensor& spoiled = *case_.plan_fault;
+    if (!node_case.earlier_nodes.empty()) node_case.earlier_nodes = others;
+    if (node_case.beside) node_case.beside->other_nodes = others;
+    if (node_case.plan_fault) {
+      SpoiledTensor& spoiled = *node_case.plan_fault;
       spoiled.tensor = TensorOfKey(spoiled.tensor);
       if (spoiled.reader != "the caller") {
-        spoiled.reader = new_names_[NodeOfKey(spoiled.reader)];
+        spoiled.reader = new_names[NodeOfKey(spoiled.reader)];
       }
     }
     // Reasons were written about the network.
-    case_.reason.clear();
-    if (!case_.why_no_region.empty() && !case_.plan_fault) {
-      case_.why_no_region =
+    node_case.reason.clear();
+    if (!node_case.why_no_region.empty() && !node_case.plan_fault) {
+      node_case.why_no_region =
           "the node does not say what it computes, or the "
           "reference cannot compute that";
     }
   }
-
-  const OpSet& operators_;
-  ReproCase& case_;
-  Graph& graph_;
-  std::vector<std::string> old_names_, new_names_;  // By node.
-  std::vector<std::optional<Region>> regions_;      // By node.
-  std::vector<size_t> functions_;                   // The nodes that compute.
-  std::set<std::string> taken_;
-  NetworkHider networks_;
 };
 
 // The messages with which functions fail are theirs, and may say anything.
@@ -612,7 +611,8 @@ absl::Status HideNames(const DrawOptions& options, const OpSet& operators,
   const ReproCase before = *node_case;
   const SameFailure same(before, operators);
   if (!node_case->anonymity) node_case->anonymity.emplace();
-  NODEWISE_RETURN_IF_ERROR(NameHider(operators, node_case).Hide());
+  NameHider hider{operators, *node_case};
+  NODEWISE_RETURN_IF_ERROR(hider.Hide());
   NODEWISE_RETURN_IF_ERROR(CheckIsSame(options, same, before, node_case));
   HideFailure(node_case);
   node_case->anonymity->has_names = false;
@@ -622,7 +622,7 @@ absl::Status HideNames(const DrawOptions& options, const OpSet& operators,
 
 std::string HiddenName(const Graph& graph, NodeId node,
                        const OpSet& operators) {
-  const auto region = RegionOfNodeIn(graph, node, operators);
+  const auto region = RegionOfNode(graph, node, operators);
   return region.ok() ? NameOfRegion(*region) : "node";
 }
 

@@ -43,9 +43,8 @@ std::vector<NamedTensor> NamedInputs(const ReproCase& node_case,
 
 // In builds with USE_PROFILER, functions of a file get a process of their own.
 std::string_view KindOfTrials(const ReproCase& node_case) {
-  const bool has_processes = std::ranges::any_of(
-      RunnerKinds(),
-      [](const RunnerKind& kind) { return kind.name == kGuarded; });
+  const bool has_processes =
+      std::ranges::count(RunnerKinds(), kGuarded, &RunnerKind::name) > 0;
   return !node_case.library_file.empty() && has_processes ? kGuarded : "plain";
 }
 
@@ -230,10 +229,11 @@ absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
                                    const std::vector<NDArray>& inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,
                             RunnerAlone(node_case, kGuarded));
-  RunOptions options;
-  options.node_limit_ms = node_case.node_limit_ms;
   const auto failure =
-      FailureOf(runner->Run(NamedInputs(node_case, inputs), options).status());
+      FailureOf(runner
+                    ->Run(NamedInputs(node_case, inputs),
+                          {.node_limit_ms = node_case.node_limit_ms})
+                    .status());
   const std::string node =
       GraphIndex(node_case.graph).KeyOf(NodeId{node_case.graph.heads[0].node});
   return failure && failure->node == node &&
@@ -252,10 +252,9 @@ absl::StatusOr<std::vector<NDArray>> NodeTrial::RunCandidate(
     const std::vector<NDArray>& inputs) {
   std::vector<NDArray> made(case_.outputs.size());
   if (runner_ == nullptr) return made;
-  RunOptions options;
-  options.node_limit_ms = case_.node_limit_ms;
-  NODEWISE_ASSIGN_OR_RETURN(RunResult result,
-                            runner_->Run(NamedInputs(case_, inputs), options));
+  NODEWISE_ASSIGN_OR_RETURN(
+      RunResult result, runner_->Run(NamedInputs(case_, inputs),
+                                     {.node_limit_ms = case_.node_limit_ms}));
   for (size_t slot = 0; slot < made.size(); ++slot) {
     made[slot] = std::move(result.outputs[slot].tensor);
   }

@@ -117,9 +117,7 @@ absl::Status SetOutputTypes(Region* region) {
   for (size_t i = 0; i < region->outputs.size(); ++i) {
     const ValueId id = region->network.outputs()[i];
     const auto sizes = region->network.value(id).type.sizes();
-    if (!sizes) {
-      return InvalidArgument("the size of an output is not known");
-    }
+    if (!sizes) return InvalidArgument("the size of an output is not known");
     if (std::count(sizes->begin(), sizes->end(), 0) > 0) {
       return InvalidArgument("an output would be empty");
     }

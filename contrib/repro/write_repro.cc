@@ -349,29 +349,29 @@ absl::StatusOr<NDArray> TensorOfLimits(const ReproOutput& output) {
 }
 
 // Tensors and texts are written first, then the library.
-class ReproWriter {
- public:
-  ReproWriter(const ReproCase& node_case, const std::string& folder)
-      : case_(node_case), folder_(folder), data_(folder_ / "data") {}
+struct ReproWriter {
+  const ReproCase& node_case;
+  const fs::path folder;
+  const fs::path data = folder / "data";
+  ReproContents contents = {};
 
   // The graph comes last: a folder with a graph is complete.
   absl::Status Write() {
-    NODEWISE_RETURN_IF_ERROR(MakeFolder(folder_));
-    NODEWISE_RETURN_IF_ERROR(MakeFolder(data_));
+    NODEWISE_RETURN_IF_ERROR(MakeFolder(folder));
+    NODEWISE_RETURN_IF_ERROR(MakeFolder(data));
     NODEWISE_RETURN_IF_ERROR(WriteTensors());
     NODEWISE_RETURN_IF_ERROR(WriteModel());
     NODEWISE_RETURN_IF_ERROR(WriteProgram());
     NODEWISE_RETURN_IF_ERROR(CopyLibrary());
     NODEWISE_RETURN_IF_ERROR(
-        ReplaceFile(folder_ / "README.md", ReproReadme(case_, contents_)));
+        ReplaceFile(folder / "README.md", ReproReadme(node_case, contents)));
     NODEWISE_RETURN_IF_ERROR(
-        ReplaceFile(folder_ / "repro.json", ReproDocument(case_, contents_)));
-    return ReplaceFile(folder_ / "graph.json", WriteGraph(case_.graph));
+        ReplaceFile(folder / "repro.json", ReproDocument(node_case, contents)));
+    return ReplaceFile(folder / "graph.json", WriteGraph(node_case.graph));
   }
 
- private:
   std::string NameOfOutput(const char* what, const ReproOutput& output) const {
-    return fmt::format("{}_{}_{}", what, output.role, case_.layer);
+    return fmt::format("{}_{}_{}", what, output.role, node_case.layer);
   }
 
   // A file of TVM's, which the command reads as well, and one for numpy. Inputs
@@ -379,38 +379,38 @@ class ReproWriter {
   // tells them apart by their names.
   absl::Status WriteTensors() {
     std::vector<NamedTensor> inputs, params, original, candidate;
-    std::vector<ReproInput> all_inputs = case_.inputs;
-    all_inputs.insert(all_inputs.end(), case_.earlier_inputs.begin(),
-                      case_.earlier_inputs.end());
+    std::vector<ReproInput> all_inputs = node_case.inputs;
+    all_inputs.insert(all_inputs.end(), node_case.earlier_inputs.begin(),
+                      node_case.earlier_inputs.end());
     for (const ReproInput& input : all_inputs) {
       (input.is_param ? params : inputs).push_back({input.name, input.tensor});
       if (!input.original.defined()) continue;
       original.push_back({input.name, input.original});
     }
-    for (const ReproOutput& output : case_.outputs) {
+    for (const ReproOutput& output : node_case.outputs) {
       if (!output.candidate.defined()) continue;
       candidate.push_back({NameOfOutput("out", output), output.candidate});
     }
     NODEWISE_RETURN_IF_ERROR(
-        WriteTensorsOf(folder_ / "params.params", params, false));
-    NODEWISE_RETURN_IF_ERROR(WriteTensorsOf(data_ / "inputs.params", inputs));
-    if (case_.may_run) {
+        WriteTensorsOf(folder / "params.params", params, false));
+    NODEWISE_RETURN_IF_ERROR(WriteTensorsOf(data / "inputs.params", inputs));
+    if (node_case.may_run) {
       NODEWISE_RETURN_IF_ERROR(
-          WriteTensorsOf(data_ / "candidate.params", candidate));
+          WriteTensorsOf(data / "candidate.params", candidate));
     }
     NODEWISE_RETURN_IF_ERROR(
-        WriteTensorsOf(data_ / "original.params", original, false));
+        WriteTensorsOf(data / "original.params", original, false));
     std::vector<NamedTensor> all = std::move(inputs);
     all.insert(all.end(), params.begin(), params.end());
     all.insert(all.end(), candidate.begin(), candidate.end());
-    if (case_.is_judged()) NODEWISE_RETURN_IF_ERROR(WriteReference(&all));
+    if (node_case.is_judged()) NODEWISE_RETURN_IF_ERROR(WriteReference(&all));
     return WriteForNumpy(all);
   }
 
   absl::Status WriteReference(std::vector<NamedTensor>* all) {
     std::vector<NamedTensor> reference, limits;
     std::string names;
-    for (const ReproOutput& output : case_.outputs) {
+    for (const ReproOutput& output : node_case.outputs) {
       NODEWISE_ASSIGN_OR_RETURN(NDArray limit, TensorOfLimits(output));
       reference.push_back({NameOfOutput("ref", output), output.reference});
       limits.push_back({NameOfOutput("limit", output), std::move(limit)});
@@ -422,41 +422,42 @@ class ReproWriter {
     all->insert(all->end(), reference.begin(), reference.end());
     all->insert(all->end(), limits.begin(), limits.end());
     NODEWISE_RETURN_IF_ERROR(
-        WriteTensorsOf(data_ / "reference.params", reference));
-    NODEWISE_RETURN_IF_ERROR(WriteTensorsOf(data_ / "limits.params", limits));
-    if (!case_.may_run) return absl::OkStatus();
-    return ReplaceFile(data_ / "names.txt", names);
+        WriteTensorsOf(data / "reference.params", reference));
+    NODEWISE_RETURN_IF_ERROR(WriteTensorsOf(data / "limits.params", limits));
+    if (!node_case.may_run) return absl::OkStatus();
+    return ReplaceFile(data / "names.txt", names);
   }
 
   // numpy does not have all types.
   absl::Status WriteForNumpy(const std::vector<NamedTensor>& all) {
     const absl::Status status =
-        WriteTensorFile((data_ / "tensors.npz").string(), all);
+        WriteTensorFile((data / "tensors.npz").string(), all);
     if (!absl::IsUnimplemented(status)) return status;
-    contents_.why_no_npz = std::string(MessageOf(status));
+    contents.why_no_npz = std::string(MessageOf(status));
     return absl::OkStatus();
   }
 
   // A region that ONNX cannot express has no model, and the README gives the
   // reason.
   absl::Status WriteModel() {
-    if (!case_.region) {
-      contents_.why_no_model = case_.why_no_region;
+    if (!node_case.region) {
+      contents.why_no_model = node_case.why_no_region;
       return absl::OkStatus();
     }
-    const bool is_beside = case_.beside.has_value();
-    Network network = is_beside ? case_.beside->model : case_.region->network;
+    const bool is_beside = node_case.beside.has_value();
+    Network network =
+        is_beside ? node_case.beside->model : node_case.region->network;
     const std::vector<ValueId> given(network.inputs().begin(),
                                      network.inputs().end());
     std::vector<NDArray> inputs, outputs;
-    for (size_t i = 0; i < case_.inputs.size(); ++i) {
-      const ReproInput& input = case_.inputs[i];
+    for (size_t i = 0; i < node_case.inputs.size(); ++i) {
+      const ReproInput& input = node_case.inputs[i];
       // Weights are constants in models, which runtimes treat apart.
       const bool is_constant =
           input.is_param && network.Freeze(given[i], input.tensor).ok();
       if (!is_constant) inputs.push_back(input.tensor);
     }
-    for (const ReproOutput& output : case_.outputs) {
+    for (const ReproOutput& output : node_case.outputs) {
       outputs.push_back(output.reference);
     }
     // The model has weights of its own. Parameters that were frozen beside it
@@ -469,42 +470,39 @@ class ReproWriter {
       NODEWISE_ASSIGN_OR_RETURN(outputs, Interpret(network, inputs));
     }
     if (!can_be_written.ok()) {
-      contents_.why_no_model = std::string(MessageOf(can_be_written.status()));
+      contents.why_no_model = std::string(MessageOf(can_be_written.status()));
       return absl::OkStatus();
     }
-    return WriteOnnxCase(folder_.string(), network, inputs, outputs);
+    return WriteOnnxCase(folder.string(), network, inputs, outputs);
   }
 
   // Built-in functions are not part of the library that programs link.
   absl::Status WriteProgram() {
-    contents_.has_program = !case_.library_file.empty() && case_.is_judged();
-    if (!contents_.has_program) return absl::OkStatus();
-    NODEWISE_RETURN_IF_ERROR(ReplaceFile(folder_ / "main.cc", ReproProgram()));
-    return ReplaceFile(folder_ / "CMakeLists.txt", ReproCMakeLists());
+    contents.has_program =
+        !node_case.library_file.empty() && node_case.is_judged();
+    if (!contents.has_program) return absl::OkStatus();
+    NODEWISE_RETURN_IF_ERROR(ReplaceFile(folder / "main.cc", ReproProgram()));
+    return ReplaceFile(folder / "CMakeLists.txt", ReproCMakeLists());
   }
 
   absl::Status CopyLibrary() {
-    if (case_.library_file.empty()) return absl::OkStatus();
+    if (node_case.library_file.empty()) return absl::OkStatus();
     const auto write = [&](const std::string& beside) -> absl::Status {
       NODEWISE_ASSIGN_OR_RETURN(OutputFile copy, OutputFile::Create(beside));
       NODEWISE_RETURN_IF_ERROR(AppendLibrary(&copy));
       return copy.Commit();
     };
-    return ReplaceFile(folder_ / "lib.so", write);
+    return ReplaceFile(folder / "lib.so", write);
   }
 
   absl::Status AppendLibrary(OutputFile* copy) const {
-    if (!case_.anonymity) return AppendFile(case_.library_file, 0, copy);
+    if (!node_case.anonymity)
+      return AppendFile(node_case.library_file, 0, copy);
     // The whole network may lie beside the code.
     NODEWISE_ASSIGN_OR_RETURN(const std::string blank,
-                              WithBlankNetwork(case_.library_file));
+                              WithBlankNetwork(node_case.library_file));
     return copy->Write(blank);
   }
-
-  const ReproCase& case_;
-  const fs::path folder_;
-  const fs::path data_;
-  ReproContents contents_;
 };
 
 }  // namespace
@@ -739,7 +737,8 @@ absl::Status WriteRepro(const ReproCase& node_case, const std::string& folder) {
   }
   // The folder is gone again if writing it fails.
   NODEWISE_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(folder));
-  NODEWISE_RETURN_IF_ERROR(ReproWriter(node_case, folder).Write());
+  ReproWriter writer{node_case, folder};
+  NODEWISE_RETURN_IF_ERROR(writer.Write());
   made.Keep();
   return absl::OkStatus();
 }

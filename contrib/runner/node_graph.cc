@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "nodewise/graph/by_node.h"
@@ -12,16 +13,6 @@
 namespace nodewise {
 namespace {
 
-// Ids that the source graph does not use: a library may have data for those
-// that it does (TVM 0.8).
-int32_t FirstFreeStorageId(const Graph& graph) {
-  int32_t next = 0;
-  for (const GraphEntry& entry : graph.entries) {
-    next = std::max(next, entry.storage_id + 1);
-  }
-  return next;
-}
-
 bool IsFound(const GraphIndex& index, NodeId node, const RE2& expression) {
   const GraphNode& called = index.graph().node(node);
   return RE2::PartialMatch(called.name, expression) ||
@@ -30,6 +21,45 @@ bool IsFound(const GraphIndex& index, NodeId node, const RE2& expression) {
 }
 
 }  // namespace
+
+absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId id,
+                                    const OpSet& ops) {
+  const GraphNode& node = graph.node(id);
+  std::vector<EntryId> entries;
+  for (const EntryRef& ref : node.inputs) entries.push_back(graph.EntryOf(ref));
+  std::ranges::copy(EntriesMadeBy(graph, id), std::back_inserter(entries));
+  // Only the types count, so the tensors have no contents, and their shapes are
+  // those of the graph, which are not written to.
+  std::vector<DLTensor> tensors(entries.size());
+  std::vector<const DLTensor*> arguments;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const GraphEntry& entry = graph.entry(entries[i]);
+    DLTensor& tensor = tensors[i];
+    tensor.device = kCpu;
+    tensor.ndim = static_cast<int32_t>(entry.shape.size());
+    tensor.shape = const_cast<int64_t*>(entry.shape.data());
+    tensor.dtype = entry.dtype;
+    arguments.push_back(&tensor);
+  }
+  return RegionOf({node.function, node.attrs, arguments, graph.OutputsOf(id)},
+                  ops);
+}
+
+// A nop shares its input's memory, and a copy moves between devices: TVM's
+// executor does both itself.
+bool CallsLibrary(const GraphNode& node) {
+  return node.kind == GraphNode::Kind::kFunction &&
+         node.function != kNopFunction && node.function != kCopyFunction;
+}
+
+int32_t FirstFreeStorageId(const Graph& graph) {
+  int32_t next = 0;
+  for (const GraphEntry& entry : graph.entries) {
+    next = std::max(next, entry.storage_id + 1);
+  }
+  return next;
+}
+
 absl::StatusOr<Graph> GraphOfNode(const Graph& graph, NodeId id,
                                   const std::vector<std::string>& input_names) {
   Graph alone;
