@@ -50,7 +50,7 @@ class ForeignFolder {
   explicit ForeignFolder(TemporaryFolder folder) : folder_(std::move(folder)) {}
 
   TemporaryFolder folder_;
-  OpenDescriptor opened_, outputs_;  // Of both.
+  OpenDescriptor opened_, outputs_;  // The descriptors of both.
 };
 
 // What nodewise and another program that runs models say to each other, in

@@ -59,7 +59,7 @@ std::string Exchanged(std::string_view text, char from, char to) {
 // Reads the table line by line. The first thing that is wrong ends it, and is
 // named with its line.
 struct KnownReader {
-  std::string_view left;  // Of the text.
+  std::string_view left;  // What has not been read of the text.
   const std::string& place;
   size_t line_number = 0;
   std::vector<KnownRuntime> found = {};

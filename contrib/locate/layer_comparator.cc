@@ -84,13 +84,6 @@ absl::StatusOr<std::vector<TensorComparison>> CheckByBounds(
   return CheckAlone(one, values.read, run.outputs);
 }
 
-// Returns the verdict that counts of a layer alone.
-Verdict AloneVerdict(const std::vector<TensorComparison>& outputs) {
-  NodeCheck check;
-  check.outputs = outputs;
-  return IsolatedVerdict(check);
-}
-
 const TensorComparison& WorstOf(const std::vector<TensorComparison>& outputs) {
   return *std::ranges::max_element(outputs, {}, [](const auto& output) {
     return std::pair(output.verdict(), output.metrics.absolute_needed);
@@ -120,7 +113,7 @@ void Conclude(const absl::Status& tried, LayerResult* result) {
     return;
   }
   // A warning has been weighed already: it passes here, or is an error.
-  const Verdict alone = AloneVerdict(result->alone);
+  const Verdict alone = IsolatedVerdict(result->alone);
   if (alone == Verdict::kError || alone == Verdict::kInconclusive) {
     result->verdict = alone == Verdict::kError ? NodeVerdict::kBroken
                                                : NodeVerdict::kInconclusive;
@@ -264,19 +257,17 @@ NodeReport ReportOfLayer(const LayerResult& result) {
   report.verdict = result.verdict;
   report.reason = result.reason;
   report.received = result.received;
-  NodeCheck check;
-  check.outputs = result.alone;
-  check.accumulated = result.in_network;
-  report.made = check.MadeError();
-  report.passed_on = check.PassedOnError();
+  report.made = LargestError(result.alone);
+  report.passed_on = LargestError(result.in_network);
   for (const TensorComparison& output : result.in_network) {
     report.evidence.accumulated =
         std::max(report.evidence.accumulated, output.verdict());
   }
   report.evidence.isolated = result.verdict == NodeVerdict::kInconclusive
                                  ? Verdict::kInconclusive
-                                 : IsolatedVerdict(check);
-  if (check.outputs.empty()) check.outputs = result.in_network;
+                                 : IsolatedVerdict(result.alone);
+  NodeCheck check;
+  check.outputs = result.alone.empty() ? result.in_network : result.alone;
   if (check.outputs.empty()) return report;
   report.worst = check.Worst();
   if (report.reason.empty()) report.reason = report.worst->judgement.reason;

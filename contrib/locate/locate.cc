@@ -201,7 +201,7 @@ struct Locator {
     if (check == checks.nodes.end()) return;
     check->outputs = check->on_right_inputs;
     NodeReport& report = *FindReport(node, &result);
-    report.evidence.isolated = IsolatedVerdict(*check);
+    report.evidence.isolated = IsolatedVerdict(check->outputs);
     report.evidence.is_large = false;
     report.worst = check->Worst();
     report.made = check->MadeError();
@@ -344,7 +344,7 @@ struct Locator {
           CheckNodes(index, request.operators, run, {.selects = selects}));
       for (const NodeCheck& checked : again.nodes) {
         FindReport(checked.node, &result)->evidence.isolated_privately =
-            IsolatedVerdict(checked);
+            IsolatedVerdict(checked.outputs);
       }
     } else {
       // Only the outputs of this run are of interest: the share of a plan fault

@@ -211,9 +211,9 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
   return NodeVerdict::kHealthy;
 }
 
-Verdict IsolatedVerdict(const NodeCheck& check) {
+Verdict IsolatedVerdict(absl::Span<const TensorComparison> outputs) {
   Verdict worst = Verdict::kPass;
-  for (const TensorComparison& output : check.outputs) {
+  for (const TensorComparison& output : outputs) {
     worst = std::max(worst, WeighedVerdict(output));
   }
   return worst;
@@ -234,7 +234,7 @@ NodeReport ReportOf(const GraphIndex& index, const NodeCheck& check) {
   report.made = check.MadeError();
   report.passed_on = check.PassedOnError();
   NodeEvidence& evidence = report.evidence;
-  evidence.isolated = IsolatedVerdict(check);
+  evidence.isolated = IsolatedVerdict(check.outputs);
   evidence.is_large = IsLarge(check.outputs);
   // Another way with subnormal numbers passes. It is said all the same, for an
   // output may be wrong because of it.

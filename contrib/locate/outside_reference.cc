@@ -456,13 +456,12 @@ struct OutsideLocator {
       handed_out.push_back(ReferenceOf(entry));
     }
     const std::string& key = index.KeyOf(node);
-    NodeCheck ours{node, key}, theirs{node, key};
     NODEWISE_ASSIGN_OR_RETURN(
-        ours.outputs, CompareByBounds(key, definition.get(), Unnamed(made)));
+        const auto ours, CompareByBounds(key, definition.get(), Unnamed(made)));
     NODEWISE_ASSIGN_OR_RETURN(
-        theirs.outputs, CompareByBounds(key, definition.get(), handed_out));
-    accusation->from_candidate = ours.MadeError();
-    accusation->from_reference = theirs.MadeError();
+        const auto theirs, CompareByBounds(key, definition.get(), handed_out));
+    accusation->from_candidate = LargestError(ours);
+    accusation->from_reference = LargestError(theirs);
     // Two against one needs a referee that is with one side alone.
     const bool with_candidate = IsWithin(ours);
     const bool with_reference = IsWithin(theirs);
@@ -474,10 +473,10 @@ struct OutsideLocator {
   }
 
   // Where bounds leave it open, the tolerance of the network decides.
-  bool IsWithin(const NodeCheck& check) const {
-    const Verdict verdict = IsolatedVerdict(check);
+  bool IsWithin(absl::Span<const TensorComparison> compared) const {
+    const Verdict verdict = IsolatedVerdict(compared);
     if (verdict != Verdict::kInconclusive) return verdict == Verdict::kPass;
-    return check.MadeError() <= tolerance.relative;
+    return LargestError(compared) <= tolerance.relative;
   }
 
   // The outputs are measured against the reference, and so its tensors stand in

@@ -95,7 +95,7 @@ absl::StatusOr<EffectSize> MeasureEffect(
                             TensorsOf(wrong, node, inputs));
   NODEWISE_ASSIGN_OR_RETURN(const NodeCheck check,
                             CheckHalves(subject, node, sound, faulty));
-  switch (IsolatedVerdict(check)) {
+  switch (IsolatedVerdict(check.outputs)) {
     case Verdict::kError:
       return EffectSize::kLarge;
     case Verdict::kInconclusive:

@@ -124,9 +124,11 @@ NodeCheck CheckWith(Verdict verdict, uint64_t outside) {
 }
 
 TEST(NodeVerdictTest, AWarningAccusesOnlyIfTheDifferenceIsLarge) {
-  EXPECT_EQ(IsolatedVerdict(CheckWith(Verdict::kWarning, 0)), Verdict::kPass);
-  EXPECT_EQ(IsolatedVerdict(CheckWith(Verdict::kWarning, 1)), Verdict::kError);
-  EXPECT_EQ(IsolatedVerdict(CheckWith(Verdict::kInconclusive, 1)),
+  EXPECT_EQ(IsolatedVerdict(CheckWith(Verdict::kWarning, 0).outputs),
+            Verdict::kPass);
+  EXPECT_EQ(IsolatedVerdict(CheckWith(Verdict::kWarning, 1).outputs),
+            Verdict::kError);
+  EXPECT_EQ(IsolatedVerdict(CheckWith(Verdict::kInconclusive, 1).outputs),
             Verdict::kInconclusive);
 }
 

@@ -102,7 +102,7 @@ NodeVerdict JoinEvidence(const NodeEvidence& evidence);
 // Returns the verdict that counts for a check on equal inputs: a warning
 // accuses if the differences are large enough to matter, beyond the tolerance
 // of the type; else it passes.
-Verdict IsolatedVerdict(const NodeCheck& check);
+Verdict IsolatedVerdict(absl::Span<const TensorComparison> outputs);
 
 // Returns whether a wrong output is beyond the tolerance of its type: an
 // element, or all of them together.
