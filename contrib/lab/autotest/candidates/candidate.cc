@@ -254,21 +254,6 @@ CandidateOutputs TensorsRead(const Network& network, const Operation& operation,
   return tensors;
 }
 
-// Returns copies of the outputs, since the next set writes to the same memory.
-CandidateOutputs RunExecutor(GraphExecutor* executor,
-                             absl::Span<const NDArray> inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
-  }
-  NODEWISE_RETURN_IF_ERROR(executor->Run());
-  std::vector<NDArray> outputs;
-  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
-    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
-  }
-  return outputs;
-}
-
 // oneDNN's backward primitives are of one operation, with one output that all
 // cotangents are of. Anything else is left to the gradient as a network.
 CandidateOutputs RunBackward(const BackwardCase& backward,
@@ -300,6 +285,21 @@ CandidateOutputs RunBackward(const BackwardCase& backward,
 }
 
 }  // namespace
+
+// The outputs are copied, since the next set writes to the same memory.
+CandidateOutputs RunExecutor(GraphExecutor* executor,
+                             absl::Span<const NDArray> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NODEWISE_RETURN_IF_ERROR(executor->SetInput(i, *inputs[i]));
+  }
+  NODEWISE_RETURN_IF_ERROR(executor->Run());
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < executor->NumOutputs(); ++i) {
+    NODEWISE_ASSIGN_OR_RETURN(const NDArray output, executor->GetOutput(i));
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), output.CopyToHost());
+  }
+  return outputs;
+}
 
 CandidateAnswer AllFail(const CandidateJob& job, const absl::Status& status) {
   return {std::vector<CandidateOutputs>(job.sets.size(), status)};

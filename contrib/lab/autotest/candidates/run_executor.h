@@ -13,6 +13,10 @@
 
 namespace nodewise {
 
+// Runs with these inputs and returns copies of the outputs.
+CandidateOutputs RunExecutor(GraphExecutor* executor,
+                             absl::Span<const NDArray> inputs);
+
 // Runs all sets of a job, whose network the executor runs.
 CandidateAnswer RunSets(const CandidateJob& job, GraphExecutor* executor);
 
