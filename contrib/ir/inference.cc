@@ -114,17 +114,6 @@ absl::Status CheckOnce(const Target& target, const NetworkData& data,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-bool IsElementwise(const Operation& operation) {
-  return operation.def().domain.empty() && operation.outputs.size() == 1 &&
-         std::find(std::begin(kElementwiseKinds), std::end(kElementwiseKinds),
-                   operation.kind()) != std::end(kElementwiseKinds) &&
-         !ComputesStatistics(operation);
-}
-
-namespace {
-
 // As many as an import makes. Walks over bodies are recursive, and so is what
 // frees them.
 constexpr int kMostBodyDepth = 64;
@@ -192,6 +181,13 @@ bool AreKept(const Shape& elements, const TensorType& type) {
 }
 
 }  // namespace
+
+bool IsElementwise(const Operation& operation) {
+  return operation.def().domain.empty() && operation.outputs.size() == 1 &&
+         std::ranges::find(kElementwiseKinds, operation.kind()) !=
+             std::end(kElementwiseKinds) &&
+         !ComputesStatistics(operation);
+}
 
 // The infos point into the data, so that nothing is copied; most operators
 // look at few of them.

@@ -17,27 +17,21 @@
 namespace nodewise {
 namespace {
 
-// Sorted, so that of two names that are as near always the same one is
-// suggested: the index has no order. This takes long in a large network, which
-// is why HasValue() exists.
-template <typename Names>
-absl::Status HasNone(const char* what, std::string_view name,
-                     const Names& names) {
-  std::vector<std::string> candidates;
-  candidates.reserve(names.size());
-  for (const auto& [candidate, id] : names) candidates.push_back(candidate);
-  std::ranges::sort(candidates);
-  return NotFound("{} {}: the network has none of that name{}", what,
-                  Shortened(name), DidYouMean(name, candidates));
-}
-
+// Candidates are sorted, so that of two names that are as near always the same
+// one is suggested: the index has no order. This takes long in a large network,
+// which is why HasValue() exists.
 template <typename Id>
 absl::StatusOr<Id> FindByName(
     const char* what, std::string_view name,
     const std::unordered_map<std::string, Id>& names) {
   const auto found = names.find(std::string(name));
   if (found != names.end()) return found->second;
-  return HasNone(what, name, names);
+  std::vector<std::string> candidates;
+  candidates.reserve(names.size());
+  for (const auto& [candidate, id] : names) candidates.push_back(candidate);
+  std::ranges::sort(candidates);
+  return NotFound("{} {}: the network has none of that name{}", what,
+                  Shortened(name), DidYouMean(name, candidates));
 }
 
 template <typename Item, typename Id>
@@ -135,9 +129,8 @@ absl::StatusOr<OpAttrs> BindAttrs(const OpAttrs& attrs, const Sizes& sizes) {
   bool bound = false;
   std::vector<NamedAttr> named = NamedAttrsOf(attrs);
   for (NamedAttr& attr : named) {
-    const auto field = std::ranges::find_if(
-        attrs.def().fields,
-        [&](const AttrField& each) { return each.name == attr.name; });
+    const auto* const field =
+        std::ranges::find(attrs.def().fields, attr.name, &AttrField::name);
     if (!HasNames(*field)) continue;
     auto* const graph = std::get_if<Subgraph>(&attr.value);
     auto* const texts = std::get_if<std::vector<std::string>>(&attr.value);
@@ -439,10 +432,8 @@ absl::StatusOr<ValueId> Network::AddInput(std::string name, TensorType type) {
   NODEWISE_RETURN_IF_ERROR(CheckName("input", name, value_names_));
   NODEWISE_RETURN_IF_ERROR(
       At(fmt::format("input {}", Shortened(name)), CheckType(type)));
-  NetworkValue value;
-  value.name = std::move(name);
-  value.type = std::move(type);
-  return NetworkEditor::AddValue(this, std::move(value));
+  return NetworkEditor::AddValue(
+      this, {.name = std::move(name), .type = std::move(type)});
 }
 
 // Small integers are kept as elements, too, for the shapes that are made of
@@ -456,12 +447,9 @@ absl::StatusOr<ValueId> Network::AddConstant(
   }
   NODEWISE_RETURN_IF_ERROR(CheckName("constant", name, value_names_));
   const std::string place = fmt::format("constant {}", Shortened(name));
-  if (!data.defined()) {
-    return Invalid("{}: has no data", place);
-  }
-  NetworkValue value;
-  value.kind = NetworkValue::Kind::kConstant;
-  value.type = TensorType::Of(*data);
+  if (!data.defined()) return Invalid("{}: has no data", place);
+  NetworkValue value{.kind = NetworkValue::Kind::kConstant,
+                     .type = TensorType::Of(*data)};
   NODEWISE_RETURN_IF_ERROR(At(place, CheckType(value.type)));
   auto host = ConstantData(std::move(data));
   if (!host.ok()) return At(place, host.status());
@@ -622,9 +610,7 @@ absl::Status Network::BindDim(std::string_view name, int64_t size) {
 absl::Status Network::Freeze(ValueId input, NDArray data) {
   NODEWISE_RETURN_IF_ERROR(CheckInput(*this, input, "input"));
   const std::string place = TitleOf(data_, input);
-  if (!data.defined()) {
-    return Invalid("{}: no data to freeze it to", place);
-  }
+  if (!data.defined()) return Invalid("{}: no data to freeze it to", place);
   NODEWISE_RETURN_IF_ERROR(At(place, CheckType(TensorType::Of(*data))));
   auto sizes = SizesIn(value(input).type, *data);
   if (!sizes.ok()) return At(place, sizes.status());

@@ -53,7 +53,7 @@ absl::Status Cycle(const NetworkData& data, OperationId last,
        step = via.find(Index(path.back()))) {
     path.push_back(step->second);
   }
-  std::reverse(path.begin(), path.end());
+  std::ranges::reverse(path);
   const OperationId first = path.front();
   path.push_back(first);
   return Invalid("{}: would depend on itself: {}, expected no cycle",
@@ -648,19 +648,16 @@ absl::StatusOr<OperationId> NetworkEditor::AddOperation(
   const OperationId id = operation.id;
   for (uint32_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) continue;
-    NetworkValue output;
-    output.kind = NetworkValue::Kind::kOutput;
-    output.name = std::move(names[i]);
-    output.type = std::move(infos[i].type);
-    output.elements = std::move(infos[i].elements);
-    output.producer = id;
-    output.slot = i;
-    operation.outputs[i] = PushValue(network, std::move(output));
+    operation.outputs[i] =
+        PushValue(network, {.kind = NetworkValue::Kind::kOutput,
+                            .name = std::move(names[i]),
+                            .type = std::move(infos[i].type),
+                            .elements = std::move(infos[i].elements),
+                            .producer = id,
+                            .slot = i});
   }
-  NetworkValue barrier;
-  barrier.kind = NetworkValue::Kind::kBarrier;
-  barrier.producer = id;
-  operation.barrier = PushValue(network, std::move(barrier));
+  operation.barrier = PushValue(
+      network, {.kind = NetworkValue::Kind::kBarrier, .producer = id});
   ForEachUse(operation, [&](ValueId read, uint32_t slot) {
     data.values[Index(read)]->uses.push_back({id, slot});
   });

@@ -198,9 +198,8 @@ class NetworkReader {
   absl::Status ReadAnyValue(NetworkValue* value) {
     const std::string_view start = SkipBlanks(&text_);
     const std::string_view word = TakeWord(&text_);
-    const auto* const kind =
-        std::find_if(std::begin(kKinds), std::end(kKinds),
-                     [&](const auto& each) { return each.first == word; });
+    const auto* const kind = std::ranges::find_if(
+        kKinds, [&](const auto& each) { return each.first == word; });
     if (kind == std::end(kKinds)) {
       return ExpectedAt(start, "input, constant, output or barrier", &text_);
     }
@@ -384,11 +383,11 @@ class NetworkReader {
   absl::Status ReadOutput(OperationId id, Operation* operation) {
     const std::string_view start = SkipBlanks(&text_);
     NODEWISE_ASSIGN_OR_RETURN(const ValueId output, kTakeValueId(&text_));
-    NetworkValue value;
-    value.id = output;
-    value.kind = NetworkValue::Kind::kOutput;
-    value.producer = id;
-    value.slot = static_cast<uint32_t>(operation->outputs.size());
+    NetworkValue value{
+        .id = output,
+        .kind = NetworkValue::Kind::kOutput,
+        .producer = id,
+        .slot = static_cast<uint32_t>(operation->outputs.size())};
     operation->outputs.push_back(output);
     if (!SkipBlanks(&text_).starts_with('"') || output == kNoValue) {
       return absl::OkStatus();
@@ -409,12 +408,10 @@ class NetworkReader {
     const std::string_view start = SkipBlanks(&text_);
     NODEWISE_ASSIGN_OR_RETURN(operation->barrier, kTakeValueId(&text_));
     if (!is_reference && operation->barrier != kNoValue) {
-      NetworkValue barrier;
-      barrier.id = operation->barrier;
-      barrier.kind = NetworkValue::Kind::kBarrier;
-      barrier.producer = id;
-      NODEWISE_RETURN_IF_ERROR(
-          Define(start, Index(operation->barrier), std::move(barrier)));
+      NODEWISE_RETURN_IF_ERROR(Define(start, Index(operation->barrier),
+                                      {.id = operation->barrier,
+                                       .kind = NetworkValue::Kind::kBarrier,
+                                       .producer = id}));
     }
     if (!TakeKeyword("after")) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(operation->after, ReadValueIds());

@@ -15,14 +15,17 @@ const Item* FindItem(const std::vector<std::optional<Item>>& items, Id id) {
   return &*items[Index(id)];
 }
 
-// ": input 1 (W)". All that a variadic parameter takes has its formal name.
-template <size_t kMost>
-std::string FormalSlot(const char* what, size_t slot,
-                       const RowList<Param, kMost>* params) {
-  std::string text = fmt::format(": {} {}", what, slot);
-  if (params == nullptr || params->empty()) return text;
-  const size_t last = params->size() - 1;
-  const Param& param = (*params)[std::min(slot, last)];
+// "operation Conv_3: input 1 (W)". All that a variadic parameter takes has its
+// formal name.
+template <auto kParams>
+std::string PlaceOfSlot(const Operation& operation, const char* what,
+                        size_t slot) {
+  std::string text = fmt::format("{}: {} {}", PlaceOf(operation), what, slot);
+  const OperatorDef* const def = operation.attrs.FindDef();
+  if (def == nullptr || (def->*kParams).empty()) return text;
+  const auto& params = def->*kParams;
+  const size_t last = params.size() - 1;
+  const Param& param = params[std::min(slot, last)];
   const bool is_named = slot <= last || param.kind == Param::Kind::kVariadic;
   if (is_named && !param.name.empty()) text += fmt::format(" ({})", param.name);
   return text;
@@ -58,15 +61,11 @@ std::string PlaceOf(const Operation& operation) {
 }
 
 std::string PlaceOfInput(const Operation& operation, size_t slot) {
-  const OperatorDef* const def = operation.attrs.FindDef();
-  return PlaceOf(operation) +
-         FormalSlot("input", slot, def == nullptr ? nullptr : &def->inputs);
+  return PlaceOfSlot<&OperatorDef::inputs>(operation, "input", slot);
 }
 
 std::string PlaceOfOutput(const Operation& operation, size_t slot) {
-  const OperatorDef* const def = operation.attrs.FindDef();
-  return PlaceOf(operation) +
-         FormalSlot("output", slot, def == nullptr ? nullptr : &def->outputs);
+  return PlaceOfSlot<&OperatorDef::outputs>(operation, "output", slot);
 }
 
 std::string PlaceOf(const NetworkData& data, const NetworkValue& value) {

@@ -8,7 +8,6 @@
 
 #include "contrib/ir/network_editor.h"
 #include "contrib/ir/places.h"
-#include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status.h"
@@ -154,10 +153,9 @@ class Extraction {
 
   absl::Status AddOperation(OperationId id) {
     const Operation& operation = network_.operation(id);
-    NewOperation added;
-    added.attrs = operation.attrs;
-    added.name = operation.name;
-    added.origin = operation.origin;
+    NewOperation added{.attrs = operation.attrs,
+                       .name = operation.name,
+                       .origin = operation.origin};
     for (const ValueId input : operation.inputs) {
       added.inputs.push_back(input == kNoValue ? kNoValue
                                                : copy_of_[Index(input)]);

@@ -71,20 +71,21 @@ struct NetworkValue {
 
   ValueId id = kNoValue;
   Kind kind = Kind::kInput;
-  std::string name;  // Unique among the tensors of a network; barriers: "".
-  TensorType type;
-  NDArray data;  // kConstant.
+  // Unique among the tensors of a network; barriers: "".
+  std::string name = {};
+  TensorType type = {};
+  NDArray data = {};  // kConstant.
   // kConstant of floats: the operations of a model that it was computed from
   // while the model was read, by name; none for data that the model has.
   std::vector<std::string> folded_from = {};
   // Computed, also for constants: see InputInfo::elements.
-  std::optional<Shape> elements;
+  std::optional<Shape> elements = {};
   // kOutput: what a run found of its type, which completes what can be inferred
   // (SetFoundType()); `type` has both.
   std::optional<TensorType> found = {};
   OperationId producer = kNoOperation;
-  uint32_t slot = 0;      // kOutput.
-  std::vector<Use> uses;  // In no order that means anything.
+  uint32_t slot = 0;           // kOutput.
+  std::vector<Use> uses = {};  // In no order that means anything.
 };
 
 struct Operation {
@@ -124,7 +125,7 @@ struct NetworkData {
 // The description of an operation to be made.
 struct NewOperation {
   OpAttrs attrs;
-  std::vector<ValueId> inputs;
+  std::vector<ValueId> inputs = {};
   std::string name = {};  // Empty: made from the operator's name.
   // One name for each output, "" for one that is not wanted. If the list is
   // empty, the operation gets as many outputs as the operator requires, with
@@ -314,11 +315,10 @@ template <typename Class>
 absl::StatusOr<ValueId> Network::Add(const OpSet& ops, const Class& op,
                                      std::vector<ValueId> inputs,
                                      std::string name) {
-  NewOperation operation;
-  operation.attrs = OpAttrs::Of(RowOf(ops, &kTypeTag<Class>), op);
-  operation.inputs = std::move(inputs);
-  operation.name = std::move(name);
-  auto id = AddOperation(std::move(operation));
+  auto id =
+      AddOperation({.attrs = OpAttrs::Of(RowOf(ops, &kTypeTag<Class>), op),
+                    .inputs = std::move(inputs),
+                    .name = std::move(name)});
   if (!id.ok()) return id.status();
   return this->operation(*id).outputs[0];
 }
