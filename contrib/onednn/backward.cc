@@ -26,8 +26,7 @@ namespace {
 
 // The primitives of gradients. A backward primitive is made with the forward
 // one that it belongs to, which some must have run before. oneDNN's errors are
-// thrown as far as RunRow(). What the versions have in common is nearly all of
-// it, so that they are not two files as those of the forward primitives are.
+// thrown as far as RunRow().
 struct PlannedBackward {
   dnnl::primitive_desc_base forward;
   dnnl::primitive_desc_base backward;
@@ -39,13 +38,6 @@ using dnnl::prop_kind;
 constexpr auto kTraining = prop_kind::forward_training;
 
 #if DNNL_VERSION_MAJOR >= 3
-// Primitives with dilations and those that tell source and output apart have
-// the plain names in version 3, and "_v2" in version 2.
-using PoolForward = dnnl::pooling_forward;
-using PoolBackward = dnnl::pooling_backward;
-using SoftmaxForward = dnnl::softmax_forward;
-using SoftmaxBackward = dnnl::softmax_backward;
-
 template <typename Primitive, typename... Args>
 typename Primitive::primitive_desc ForwardOf(const Args&... args) {
   return typename Primitive::primitive_desc(Engine(), args...);
@@ -56,11 +48,6 @@ PlannedBackward BackwardOf(const Forward& forward, const Args&... args) {
           typename Primitive::primitive_desc(Engine(), args..., forward)};
 }
 #else
-using PoolForward = dnnl::pooling_v2_forward;
-using PoolBackward = dnnl::pooling_v2_backward;
-using SoftmaxForward = dnnl::softmax_v2_forward;
-using SoftmaxBackward = dnnl::softmax_v2_backward;
-
 template <typename Primitive, typename... Args>
 typename Primitive::primitive_desc ForwardOf(const Args&... args) {
   return typename Primitive::primitive_desc(typename Primitive::desc(args...),

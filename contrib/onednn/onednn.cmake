@@ -1,6 +1,5 @@
 # Kernels of oneDNN. Its packages differ in what they install for CMake, so the
-# header and the library are looked for by hand; the version decides which file
-# makes its primitives.
+# header and the library are looked for by hand.
 
 # nodewise_add_onednn(TARGET [ROOT]): the library TARGET with the oneDNN below
 # the folder ROOT, or that of the system.
@@ -15,10 +14,6 @@ function(nodewise_add_onednn target)
   file(STRINGS ${${target}_INCLUDE}/oneapi/dnnl/dnnl_version.h version
     REGEX "DNNL_VERSION_MAJOR +[0-9]+")
   string(REGEX REPLACE ".* ([0-9]+)$" "\\1" major "${version}")
-  set(api onednn/onednn_api_v3.cc)
-  if(major EQUAL 2)
-    set(api onednn/onednn_api_v2.cc)
-  endif()
   message(STATUS "nodewise: oneDNN ${major} in ${${target}_LIBRARY}")
   add_library(${target} STATIC EXCLUDE_FROM_ALL
     onednn/activation.cc
@@ -28,12 +23,12 @@ function(nodewise_add_onednn target)
     onednn/moves.cc
     onednn/norms.cc
     onednn/omp_team.cc
+    onednn/onednn_api.cc
     onednn/onednn_ops.cc
     onednn/onednn_threads.cc
     onednn/products.cc
     onednn/program.cc
-    onednn/quantized.cc
-    ${api})
+    onednn/quantized.cc)
   target_include_directories(${target} SYSTEM PRIVATE ${${target}_INCLUDE})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   # g++'s OpenMP runtime by its file name: clang would link its own.

@@ -11,13 +11,26 @@
 namespace nodewise::onednn {
 
 // Descriptions of primitives become primitives of oneDNN here: the calls that
-// are not the same in its versions 2 and 3. Two files define them, of which
-// CMake compiles the one that fits the library.
+// are not the same in its versions 2 and 3.
 
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using DataType = dnnl::memory::data_type;
 using Algorithm = dnnl::algorithm;
+
+// Primitives with dilations and those that tell source and output apart have
+// the plain names in version 3, and "_v2" in version 2.
+#if DNNL_VERSION_MAJOR >= 3
+using PoolForward = dnnl::pooling_forward;
+using PoolBackward = dnnl::pooling_backward;
+using SoftmaxForward = dnnl::softmax_forward;
+using SoftmaxBackward = dnnl::softmax_backward;
+#else
+using PoolForward = dnnl::pooling_v2_forward;
+using PoolBackward = dnnl::pooling_v2_backward;
+using SoftmaxForward = dnnl::softmax_v2_forward;
+using SoftmaxBackward = dnnl::softmax_v2_backward;
+#endif
 
 // A primitive that is known but not made yet.
 struct Planned {

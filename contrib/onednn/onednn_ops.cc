@@ -108,7 +108,7 @@ constexpr Row kRows[] = {
 
 // Returns what is behind the kernel: nothing, if it is dry.
 // Exceptions of oneDNN end here: rows and the builder let those through that
-// the calls in onednn_api_v*.cc have not turned into a status already.
+// the calls in onednn_api.cc have not turned into a status already.
 absl::StatusOr<std::unique_ptr<OneDnnKernel>> Build(const OneDnnCall& call,
                                                     bool is_dry,
                                                     std::string* slow_code) {

@@ -1,9 +1,6 @@
-// For oneDNN 3: the primitive's description in one call; scales and zero points
-// are arguments of each run.
+#include "contrib/onednn/onednn_api.h"
 
 #include <algorithm>
-
-#include "contrib/onednn/onednn_api.h"
 
 namespace nodewise::onednn {
 namespace {
@@ -11,8 +8,48 @@ namespace {
 using dnnl::normalization_flags;
 using dnnl::prop_kind;
 
+constexpr auto kInference = prop_kind::forward_inference;
+
+#if DNNL_VERSION_MAJOR >= 3
+
+// For oneDNN 3: the primitive's description in one call; scales and zero points
+// are arguments of each run.
+
+void AppendEltwise(const PostOp& op, dnnl::post_ops* list) {
+  list->append_eltwise(op.algorithm, op.alpha, op.beta);
+}
+
 // Rescaling is not an attribute here but for masks, so it is added where
 // arguments are known (PlanRescaled).
+void SetRescale(const Attributes&, dnnl::primitive_attr*) {}
+
+#else
+
+// For oneDNN 2.6 and 2.7: a description of the operation first, of which the
+// primitive's is made; scales and zero points are attributes.
+
+// It has a scale of its own in this version, which is 1.
+void AppendEltwise(const PostOp& op, dnnl::post_ops* list) {
+  list->append_eltwise(1, op.algorithm, op.alpha, op.beta);
+}
+
+// Scales are those of the output, along the side that the bit of the mask
+// stands for, and lie in the attributes with the zero points.
+void SetRescale(const Attributes& attributes, dnnl::primitive_attr* attr) {
+  if (!attributes.rescale.has_value()) return;
+  const Rescale& rescale = *attributes.rescale;
+  attr->set_output_scales(rescale.side < 0 ? 0 : 1 << rescale.side,
+                          rescale.scales);
+  if (rescale.source_zero != 0) {
+    attr->set_zero_points(DNNL_ARG_SRC, 0, {rescale.source_zero});
+  }
+  if (rescale.output_zero != 0) {
+    attr->set_zero_points(DNNL_ARG_DST, 0, {rescale.output_zero});
+  }
+}
+
+#endif
+
 dnnl::primitive_attr AttrOf(const Attributes& attributes) {
   dnnl::primitive_attr attr;
   dnnl::post_ops list;
@@ -20,12 +57,15 @@ dnnl::primitive_attr AttrOf(const Attributes& attributes) {
     if (op.other.has_value()) {
       list.append_binary(op.algorithm, *op.other);
     } else {
-      list.append_eltwise(op.algorithm, op.alpha, op.beta);
+      AppendEltwise(op, &list);
     }
   }
+  SetRescale(attributes, &attr);
   attr.set_post_ops(list);
   return attr;
 }
+
+#if DNNL_VERSION_MAJOR >= 3
 
 // A list that lives as long as the primitive.
 template <typename T>
@@ -71,10 +111,62 @@ absl::StatusOr<Planned> PlanRescaled(const Attributes& attributes, int scaled,
             DNNL_ARG_ATTR_ZERO_POINTS | argument, DataType::s32, {zero}));
       }
     }
-    planned.plan = typename Primitive::primitive_desc(args..., attr);
+    planned.plan = typename Primitive::primitive_desc(Engine(), args..., attr);
     return planned;
   });
 }
+
+// Source and output have a description each in this version.
+template <typename Primitive, typename... Args>
+absl::StatusOr<Planned> PlanForward(const Attributes& attributes,
+                                    Algorithm algorithm, const Desc& source,
+                                    const Desc& output, const Args&... args) {
+  return PlanOf<Primitive>(attributes, kInference, algorithm, source, output,
+                           args...);
+}
+template <typename Primitive>
+absl::StatusOr<Planned> PlanForwardNorm(const Attributes& attributes,
+                                        const Desc& data, float epsilon,
+                                        normalization_flags flags) {
+  return PlanOf<Primitive>(attributes, kInference, data, data, epsilon, flags);
+}
+
+#else
+
+// Makes the primitive's description from the operation's.
+template <typename Primitive, typename... Args>
+absl::StatusOr<Planned> PlanOf(const Attributes& attributes,
+                               const Args&... args) {
+  return Caught([&]() -> Planned {
+    return {
+        typename Primitive::primitive_desc(typename Primitive::desc(args...),
+                                           AttrOf(attributes), Engine()),
+        {}};
+  });
+}
+
+// The attributes say all of the rescaling.
+template <typename Primitive, typename... Args>
+absl::StatusOr<Planned> PlanRescaled(const Attributes& attributes, int, int,
+                                     const Args&... args) {
+  return PlanOf<Primitive>(attributes, args...);
+}
+
+// Source and output have one description in this version.
+template <typename Primitive, typename... Args>
+absl::StatusOr<Planned> PlanForward(const Attributes& attributes,
+                                    Algorithm algorithm, const Desc& source,
+                                    const Desc&, const Args&... args) {
+  return PlanOf<Primitive>(attributes, kInference, algorithm, source, args...);
+}
+template <typename Primitive>
+absl::StatusOr<Planned> PlanForwardNorm(const Attributes& attributes,
+                                        const Desc& data, float epsilon,
+                                        normalization_flags flags) {
+  return PlanOf<Primitive>(attributes, kInference, data, epsilon, flags);
+}
+
+#endif
 
 // The mask of an argument that has the output's sides.
 // One bit stands for one side; with one scale for all the mask does not count.
@@ -90,10 +182,9 @@ absl::StatusOr<Planned> PlanConvAs(const ConvSpec& spec, Algorithm algorithm,
                                    const Attributes& attributes) {
   const auto plan = [&](const auto&... bias) {
     return PlanRescaled<Primitive>(
-        attributes, DNNL_ARG_WEIGHTS, spec.has_groups ? 3 : 1, Engine(),
-        prop_kind::forward_inference, algorithm, spec.source, spec.weights,
-        bias..., spec.output, spec.strides, spec.dilations, spec.pads_begin,
-        spec.pads_end);
+        attributes, DNNL_ARG_WEIGHTS, spec.has_groups ? 3 : 1, kInference,
+        algorithm, spec.source, spec.weights, bias..., spec.output,
+        spec.strides, spec.dilations, spec.pads_begin, spec.pads_end);
   };
   return spec.bias.has_value() ? plan(*spec.bias) : plan();
 }
@@ -109,32 +200,31 @@ absl::StatusOr<Planned> PlanConv(const ConvSpec& spec,
                    spec, Algorithm::convolution_direct, attributes);
 }
 
-// The scales are those of the weights, so the bias is added to what they have
-// made of the sum.
-bool BiasIsRescaled() { return true; }
+// In version 3 the scales are those of the weights, so the bias is added to
+// what they have made of the sum; in version 2 they multiply the sum with its
+// bias.
+bool BiasIsRescaled() { return DNNL_VERSION_MAJOR >= 3; }
 
 absl::StatusOr<Planned> PlanMatMul(const Desc& left, const Desc& right,
                                    const Desc& output,
                                    const Attributes& attributes) {
   return PlanRescaled<dnnl::matmul>(attributes, DNNL_ARG_WEIGHTS,
-                                    MaskOfSide(attributes), Engine(), left,
-                                    right, output);
+                                    MaskOfSide(attributes), left, right,
+                                    output);
 }
 
-// Dilations and separate outputs need no name of their own in this version.
 absl::StatusOr<Planned> PlanPool(const PoolSpec& spec,
                                  const Attributes& attributes) {
-  return PlanOf<dnnl::pooling_forward>(
-      attributes, prop_kind::forward_inference, spec.algorithm, spec.source,
-      spec.output, spec.strides, spec.kernel, spec.dilations, spec.pads_begin,
-      spec.pads_end);
+  return PlanOf<PoolForward>(attributes, kInference, spec.algorithm,
+                             spec.source, spec.output, spec.strides,
+                             spec.kernel, spec.dilations, spec.pads_begin,
+                             spec.pads_end);
 }
 
-// Source and output have a description each in this version.
 absl::StatusOr<Planned> PlanBatchNorm(const Desc& data, float epsilon,
                                       const Attributes& attributes) {
-  return PlanOf<dnnl::batch_normalization_forward>(
-      attributes, prop_kind::forward_inference, data, data, epsilon,
+  return PlanForwardNorm<dnnl::batch_normalization_forward>(
+      attributes, data, epsilon,
       normalization_flags::use_global_stats | normalization_flags::use_scale |
           normalization_flags::use_shift);
 }
@@ -144,20 +234,19 @@ absl::StatusOr<Planned> PlanLayerNorm(const Desc& data, float epsilon,
                                       const Attributes& attributes) {
   auto flags = normalization_flags::use_scale;
   if (has_shift) flags = flags | normalization_flags::use_shift;
-  return PlanOf<dnnl::layer_normalization_forward>(
-      attributes, prop_kind::forward_inference, data, data, epsilon, flags);
+  return PlanForwardNorm<dnnl::layer_normalization_forward>(attributes, data,
+                                                            epsilon, flags);
 }
 
 absl::StatusOr<Planned> PlanLrn(const Desc& data, const LrnSpec& spec) {
-  return PlanOf<dnnl::lrn_forward>({}, prop_kind::forward_inference,
-                                   Algorithm::lrn_across_channels, data, data,
-                                   spec.size, spec.alpha, spec.beta, spec.bias);
+  return PlanForward<dnnl::lrn_forward>({}, Algorithm::lrn_across_channels,
+                                        data, data, spec.size, spec.alpha,
+                                        spec.beta, spec.bias);
 }
 
 absl::StatusOr<Planned> PlanSoftmax(const Desc& data, int side) {
-  return PlanOf<dnnl::softmax_forward>({}, prop_kind::forward_inference,
-                                       Algorithm::softmax_accurate, data, data,
-                                       side);
+  return PlanOf<SoftmaxForward>({}, kInference, Algorithm::softmax_accurate,
+                                data, data, side);
 }
 
 absl::StatusOr<Planned> PlanReduction(Algorithm algorithm, const Desc& source,
@@ -171,9 +260,8 @@ absl::StatusOr<Planned> PlanReduction(Algorithm algorithm, const Desc& source,
 absl::StatusOr<Planned> PlanEltwise(const PostOp& op, const Desc& source,
                                     const Desc& output,
                                     const Attributes& attributes) {
-  return PlanOf<dnnl::eltwise_forward>(attributes, prop_kind::forward_inference,
-                                       op.algorithm, source, output, op.alpha,
-                                       op.beta);
+  return PlanForward<dnnl::eltwise_forward>(attributes, op.algorithm, source,
+                                            output, op.alpha, op.beta);
 }
 
 absl::StatusOr<Planned> PlanBinary(Algorithm algorithm, const Desc& left,
@@ -182,23 +270,40 @@ absl::StatusOr<Planned> PlanBinary(Algorithm algorithm, const Desc& left,
   return PlanOf<dnnl::binary>(attributes, algorithm, left, right, output);
 }
 
+// Its factors follow from both descriptions.
 absl::StatusOr<Planned> PlanResampling(Algorithm algorithm, const Desc& source,
                                        const Desc& output,
                                        const Attributes& attributes) {
-  return PlanOf<dnnl::resampling_forward>(
-      attributes, prop_kind::forward_inference, algorithm, source, output);
+  return PlanOf<dnnl::resampling_forward>(attributes, kInference, algorithm,
+                                          source, output);
 }
 
+// A concatenation and a reordering have no description of the operation in
+// version 2.
 absl::StatusOr<Planned> PlanConcat(const std::vector<Desc>& sources, int side,
                                    const Desc& output) {
+#if DNNL_VERSION_MAJOR >= 3
   return PlanOf<dnnl::concat>({}, output, side, sources);
+#else
+  return Caught([&]() -> Planned {
+    return {dnnl::concat::primitive_desc(output, side, sources, Engine()), {}};
+  });
+#endif
 }
 
 absl::StatusOr<Planned> PlanReorder(const Desc& source, const Desc& output,
                                     const Attributes& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
   return PlanRescaled<dnnl::reorder>(attributes, DNNL_ARG_SRC,
-                                     MaskOfSide(attributes), Engine(), source,
-                                     Engine(), output);
+                                     MaskOfSide(attributes), source, Engine(),
+                                     output);
+#else
+  return Caught([&]() -> Planned {
+    return {dnnl::reorder::primitive_desc(Engine(), source, Engine(), output,
+                                          AttrOf(attributes)),
+            {}};
+  });
+#endif
 }
 
 }  // namespace nodewise::onednn
