@@ -55,10 +55,9 @@ constexpr BinaryOperator kBinaryOperators[] = {
     {&kTypeTag<ops::Min>, Algorithm::binary_min, true, true},
 };
 const BinaryOperator* BinaryOf(const OpAttrs& op) {
-  for (const BinaryOperator& row : kBinaryOperators) {
-    if (row.type == op.def().type) return &row;
-  }
-  return nullptr;
+  const auto* const row =
+      std::ranges::find(kBinaryOperators, op.def().type, &BinaryOperator::type);
+  return row == std::end(kBinaryOperators) ? nullptr : row;
 }
 
 // The number that input `i` holds, if there are so many inputs.
@@ -105,8 +104,7 @@ bool KeepsOverflows(const OpAttrs& op) {
       &kTypeTag<ops::Tanh>,    &kTypeTag<ops::Abs>,
       &kTypeTag<ops::Neg>,
   };
-  return std::count(std::begin(kKeeping), std::end(kKeeping), op.def().type) >
-         0;
+  return std::ranges::count(kKeeping, op.def().type) > 0;
 }
 
 // Numbers from 2^16 on, where those of float16 end, become infinities, and
@@ -130,6 +128,44 @@ absl::Status CheckKinds(const std::vector<PostOp>& list) {
     }
   }
   return absl::OkStatus();
+}
+
+// Describes input `i`, broadcast, beside the output.
+absl::StatusOr<Desc> BesideOutput(const Call& call, size_t i) {
+  return BroadcastDesc(call, i, call.output_sizes(), call.output_layout());
+}
+
+// Computes each operation by itself, all but the first in place.
+absl::Status AddSteps(ProgramBuilder& program, const Fused& fused,
+                      const Desc& desc, Value source, const Value& output) {
+  size_t next = 0;
+  for (const PostOp& part : fused.attributes.post_ops) {
+    Arguments arguments = {{DNNL_ARG_SRC_0, source}, {DNNL_ARG_DST, output}};
+    absl::StatusOr<Planned> planned;
+    if (part.other.has_value()) {
+      planned =
+          PlanOf<dnnl::binary>({}, part.algorithm, desc, *part.other, desc);
+      arguments.emplace_back(DNNL_ARG_SRC_1, fused.arguments[next++].second);
+    } else {
+      planned = PlanForward<dnnl::eltwise_forward>({}, part.algorithm, desc,
+                                                   desc, part.alpha, part.beta);
+    }
+    NODEWISE_RETURN_IF_ERROR(planned.status());
+    NODEWISE_RETURN_IF_ERROR(program.Add(*planned, arguments));
+    source = output;
+  }
+  return absl::OkStatus();
+}
+
+// Behind a binary operator, oneDNN 2.6 takes the first channel of an operand
+// with one number a channel for all of them if all other sides but the batch
+// are 1.
+bool BroadcastsPostOps(const Call& call) {
+  for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
+    if (BinaryOf(call.get().post_ops[k].op) == nullptr) continue;
+    if (call.sizes(call.first_other(k)) != call.output_sizes()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -208,8 +244,8 @@ absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,
 // arguments tells oneDNN which of them it belongs to. Activations, and some
 // binary operators, turn a NaN into a number in places, hence the guard.
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
-                                  const DescOfOther& desc_of_other,
-                                  std::vector<PostOp> before, size_t done) {
+                                  std::vector<PostOp> before, size_t done,
+                                  const DescOfOther& desc_of_other) {
   const Call& call = program.call();
   Fused fused;
   fused.attributes.post_ops = std::move(before);
@@ -230,7 +266,10 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
         return Refuse("{}: has more than 2 inputs", op.def().name);
       }
       NODEWISE_RETURN_IF_ERROR(call.RequireFloat32(other));
-      NODEWISE_ASSIGN_OR_RETURN(const Desc desc, desc_of_other(other));
+      NODEWISE_ASSIGN_OR_RETURN(const Desc desc,
+                                desc_of_other != nullptr
+                                    ? desc_of_other(other)
+                                    : BesideOutput(call, other));
       const int index = static_cast<int>(list.size());
       list.push_back({binary->algorithm, 0, 0, desc});
       fused.arguments.emplace_back(
@@ -250,56 +289,9 @@ absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
     hides_nan = true;
   }
   NODEWISE_RETURN_IF_ERROR(CheckKinds(list));
-  if (hides_nan) {
-    Guard guard;
-    guard.terms = terms;
-    program.AddGuard(guard);
-  }
+  if (hides_nan) program.AddGuard({.terms = terms});
   return fused;
 }
-
-absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
-                                  std::vector<PostOp> before, size_t done) {
-  const auto beside_output = [&call = program.call()](size_t i) {
-    return BroadcastDesc(call, i, call.output_sizes(), call.output_layout());
-  };
-  return FusePostOps(program, terms, beside_output, std::move(before), done);
-}
-
-namespace {
-
-// Computes each operation by itself, all but the first in place.
-absl::Status AddSteps(ProgramBuilder& program, const Fused& fused,
-                      const Desc& desc, Value source, const Value& output) {
-  size_t next = 0;
-  for (const PostOp& part : fused.attributes.post_ops) {
-    Arguments arguments = {{DNNL_ARG_SRC_0, source}, {DNNL_ARG_DST, output}};
-    absl::StatusOr<Planned> planned;
-    if (part.other.has_value()) {
-      planned = PlanBinary(part.algorithm, desc, *part.other, desc, {});
-      arguments.emplace_back(DNNL_ARG_SRC_1, fused.arguments[next++].second);
-    } else {
-      planned = PlanEltwise(part, desc, desc, {});
-    }
-    NODEWISE_RETURN_IF_ERROR(planned.status());
-    NODEWISE_RETURN_IF_ERROR(program.Add(*planned, arguments));
-    source = output;
-  }
-  return absl::OkStatus();
-}
-
-// Behind a binary operator, oneDNN 2.6 takes the first channel of an operand
-// with one number a channel for all of them if all other sides but the batch
-// are 1.
-bool BroadcastsPostOps(const Call& call) {
-  for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
-    if (BinaryOf(call.get().post_ops[k].op) == nullptr) continue;
-    if (call.sizes(call.first_other(k)) != call.output_sizes()) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 // oneDNN fuses nothing behind an activation but in slow code, which in 2.6 even
 // leaves the output as it was. So each part is a step of its own.
@@ -310,10 +302,7 @@ absl::Status BuildActivation(ProgramBuilder& program) {
   NODEWISE_ASSIGN_OR_RETURN(
       const Activation activation,
       ActivationOf(call.op(), 1, call.get().inputs.size(), program));
-  Guard guard;
-  guard.least = -activation.most;
-  guard.most = activation.most;
-  program.AddGuard(guard);
+  program.AddGuard({.least = -activation.most, .most = activation.most});
   NODEWISE_ASSIGN_OR_RETURN(const Fused fused,
                             FusePostOps(program, 1, activation.parts));
   NODEWISE_ASSIGN_OR_RETURN(const Desc desc, call.InputDesc(0));
@@ -341,14 +330,12 @@ absl::Status BuildBinary(ProgramBuilder& program) {
   NODEWISE_RETURN_IF_ERROR(call.RequireOutputLike(left));
   NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
   NODEWISE_ASSIGN_OR_RETURN(const Desc output, call.OutputDesc());
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Desc other,
-      BroadcastDesc(call, right, call.output_sizes(), call.output_layout()));
+  NODEWISE_ASSIGN_OR_RETURN(const Desc other, BesideOutput(call, right));
   const bool fuses = !BroadcastsPostOps(call);
   NODEWISE_ASSIGN_OR_RETURN(
       const Planned planned,
-      PlanBinary(binary.algorithm, output, other, output,
-                 fuses ? fused.attributes : Attributes()));
+      PlanOf<dnnl::binary>(fuses ? fused.attributes : Attributes(),
+                           binary.algorithm, output, other, output));
   if (binary.hides_nan) program.AddGuard({});
   const Value result = program.Output(output);
   Arguments arguments = {{DNNL_ARG_SRC_0, program.Input(left, output)},

@@ -37,28 +37,20 @@ using dnnl::prop_kind;
 
 constexpr auto kTraining = prop_kind::forward_training;
 
+template <typename Primitive, typename... Args>
+typename Primitive::primitive_desc ForwardOf(const Args&... args) {
+  return DescriptionOf<Primitive>({}, args...);
+}
+template <typename Primitive, typename Forward, typename... Args>
+PlannedBackward BackwardOf(const Forward& forward, const Args&... args) {
+  using Description = typename Primitive::primitive_desc;
 #if DNNL_VERSION_MAJOR >= 3
-template <typename Primitive, typename... Args>
-typename Primitive::primitive_desc ForwardOf(const Args&... args) {
-  return typename Primitive::primitive_desc(Engine(), args...);
-}
-template <typename Primitive, typename Forward, typename... Args>
-PlannedBackward BackwardOf(const Forward& forward, const Args&... args) {
-  return {forward,
-          typename Primitive::primitive_desc(Engine(), args..., forward)};
-}
+  return {forward, Description(Engine(), args..., forward)};
 #else
-template <typename Primitive, typename... Args>
-typename Primitive::primitive_desc ForwardOf(const Args&... args) {
-  return typename Primitive::primitive_desc(typename Primitive::desc(args...),
-                                            Engine());
-}
-template <typename Primitive, typename Forward, typename... Args>
-PlannedBackward BackwardOf(const Forward& forward, const Args&... args) {
-  return {forward, typename Primitive::primitive_desc(
-                       typename Primitive::desc(args...), Engine(), forward)};
-}
+  return {forward,
+          Description(typename Primitive::desc(args...), Engine(), forward)};
 #endif
+}
 
 // Where both primitives are described by the same arguments.
 template <typename Forward, typename Backward, typename... Args>
@@ -67,19 +59,15 @@ PlannedBackward PlanPair(const Args&... args) {
 }
 
 // Where source, output and their gradients are described alike: version 3 asks
-// for the description of each, version 2 takes one for source and output.
+// for the description of each gradient, version 2 takes one for both.
 template <typename Forward, typename Backward, typename... Args>
 PlannedBackward PlanAlike(Algorithm algorithm, const Desc& data,
                           const Args&... args) {
-#if DNNL_VERSION_MAJOR >= 3
-  return BackwardOf<Backward>(
-      ForwardOf<Forward>(kTraining, algorithm, data, data, args...), algorithm,
-      data, data, data, args...);
-#else
-  return BackwardOf<Backward>(
-      ForwardOf<Forward>(kTraining, algorithm, data, args...), algorithm, data,
-      data, args...);
-#endif
+  return WithBoth(data, data, [&](const auto&... both) {
+    return BackwardOf<Backward>(
+        ForwardOf<Forward>(kTraining, algorithm, both..., args...), algorithm,
+        both..., data, args...);
+  });
 }
 
 // As PlanAlike(), for normalizations with scale and shift, whose statistics are
@@ -88,16 +76,13 @@ template <typename Forward, typename Backward>
 PlannedBackward PlanNorm(const Desc& data, float epsilon, bool are_given) {
   auto flags = normalization_flags::use_scale | normalization_flags::use_shift;
   if (are_given) flags = flags | normalization_flags::use_global_stats;
-#if DNNL_VERSION_MAJOR >= 3
-  return BackwardOf<Backward>(
-      ForwardOf<Forward>(kTraining, data, data, epsilon, flags),
-      prop_kind::backward, data, data, data, epsilon, flags);
-#else
-  return BackwardOf<Backward>(
-      ForwardOf<Forward>(kTraining, data, epsilon, flags), prop_kind::backward,
-      data, data, epsilon, flags);
-#endif
+  return WithBoth(data, data, [&](const auto&... both) {
+    return BackwardOf<Backward>(
+        ForwardOf<Forward>(kTraining, both..., epsilon, flags),
+        prop_kind::backward, both..., data, epsilon, flags);
+  });
 }
+
 // The gradients that reach the source, and the weights and the bias.
 template <typename Forward, typename Source>
 PlannedBackward PlanConvSource(const ConvSpec& spec, Algorithm algorithm) {
@@ -132,8 +117,7 @@ class BackwardRun {
 
   const Call& call() const { return call_; }
   bool wants(size_t input) const {
-    return std::count(backward_.wanted.begin(), backward_.wanted.end(), input) >
-           0;
+    return std::ranges::count(backward_.wanted, input) > 0;
   }
   // Inputs and the cotangent as they lie, or as `desc` says.
   Placed Input(size_t i) const { return Input(i, PlainOf(i)); }
@@ -246,33 +230,21 @@ class BackwardRun {
 
 // `weights` is how the operation has its weights. The gradients of the weights
 // and the bias come from one primitive.
-absl::Status ConvGradients(BackwardRun& run, ConvSpec spec,
+template <typename Forward, typename BackwardData, typename BackwardWeights>
+absl::Status ConvGradients(BackwardRun& run, Algorithm algorithm, ConvSpec spec,
                            const Desc& weights) {
   const Call& call = run.call();
   spec.source = AnyOrder(call.sizes(0), DataType::f32);
   spec.output = AnyOrder(call.output_sizes(), DataType::f32);
   if (run.wants(0)) {
-    const PlannedBackward plan =
-        spec.is_transposed ? PlanConvSource<dnnl::deconvolution_forward,
-                                            dnnl::deconvolution_backward_data>(
-                                 spec, Algorithm::deconvolution_direct)
-                           : PlanConvSource<dnnl::convolution_forward,
-                                            dnnl::convolution_backward_data>(
-                                 spec, Algorithm::convolution_direct);
+    const auto plan = PlanConvSource<Forward, BackwardData>(spec, algorithm);
     run.Read(DNNL_ARG_WEIGHTS, run.Input(1, weights));
     NODEWISE_RETURN_IF_ERROR(run.GiveSourceGradient(plan));
   }
   const bool has_bias = call.has(2) && run.wants(2);
   if (!run.wants(1) && !has_bias) return absl::OkStatus();
   if (has_bias) spec.bias = AnyOrder(call.sizes(2), DataType::f32);
-  const PlannedBackward plan =
-      spec.is_transposed
-          ? PlanConvWeights<dnnl::deconvolution_forward,
-                            dnnl::deconvolution_backward_weights>(
-                spec, Algorithm::deconvolution_direct)
-          : PlanConvWeights<dnnl::convolution_forward,
-                            dnnl::convolution_backward_weights>(
-                spec, Algorithm::convolution_direct);
+  const auto plan = PlanConvWeights<Forward, BackwardWeights>(spec, algorithm);
   run.Read(DNNL_ARG_DIFF_DST, run.Cotangent());
   run.Read(DNNL_ARG_SRC, run.Input(0));
   run.Make(DNNL_ARG_DIFF_WEIGHTS);
@@ -291,7 +263,11 @@ absl::Status RunConv(BackwardRun& run) {
   NODEWISE_ASSIGN_OR_RETURN(
       const Sizes weights,
       PlaceConv(call, *call.op().As<ops::Conv>(), 1, DataType::f32, &spec));
-  return ConvGradients(run, std::move(spec), DescOf(weights, DataType::f32));
+  return ConvGradients<dnnl::convolution_forward,
+                       dnnl::convolution_backward_data,
+                       dnnl::convolution_backward_weights>(
+      run, Algorithm::convolution_direct, std::move(spec),
+      DescOf(weights, DataType::f32));
 }
 
 // A transposed convolution is called a deconvolution in oneDNN.
@@ -300,7 +276,10 @@ absl::Status RunConvTranspose(BackwardRun& run) {
   ConvSpec spec;
   NODEWISE_ASSIGN_OR_RETURN(const Desc weights,
                             PlaceConvTranspose(run.call(), &spec));
-  return ConvGradients(run, std::move(spec), weights);
+  return ConvGradients<dnnl::deconvolution_forward,
+                       dnnl::deconvolution_backward_data,
+                       dnnl::deconvolution_backward_weights>(
+      run, Algorithm::deconvolution_direct, std::move(spec), weights);
 }
 
 // The inner product takes the second matrix as [N, K].
@@ -510,42 +489,35 @@ struct BackwardRow {
   absl::Status (*run)(BackwardRun& run);
 };
 
-template <typename Class>
-constexpr BackwardRow BackwardRowOf(std::string_view name,
-                                    absl::Status (*run)(BackwardRun& run)) {
-  return {name, &kTypeTag<Class>, run};
-}
-
 constexpr BackwardRow kBackwardRows[] = {
-    BackwardRowOf<ops::Abs>("Abs", &RunFunction),
-    BackwardRowOf<ops::AveragePool>("AveragePool", &RunAveragePool),
-    BackwardRowOf<ops::BatchNormalization>("BatchNormalization", &RunBatchNorm),
-    BackwardRowOf<ops::Conv>("Conv", &RunConv),
-    BackwardRowOf<ops::ConvTranspose>("ConvTranspose", &RunConvTranspose),
-    BackwardRowOf<ops::Elu>("Elu", &RunFunction),
-    BackwardRowOf<ops::Exp>("Exp", &RunFunction),
-    BackwardRowOf<ops::Gelu>("Gelu", &RunFunction),
-    BackwardRowOf<ops::GlobalAveragePool>(
-        "GlobalAveragePool",
-        &RunGlobalPool<Algorithm::pooling_avg_exclude_padding>),
-    BackwardRowOf<ops::GlobalMaxPool>("GlobalMaxPool",
-                                      &RunGlobalPool<Algorithm::pooling_max>),
-    BackwardRowOf<ops::LRN>("LRN", &RunLrn),
-    BackwardRowOf<ops::LayerNormalization>("LayerNormalization", &RunLayerNorm),
-    BackwardRowOf<ops::LeakyRelu>("LeakyRelu", &RunFunction),
-    BackwardRowOf<ops::Log>("Log", &RunFunction),
-    BackwardRowOf<ops::LogSoftmax>(
-        "LogSoftmax", &RunSoftmax<ops::LogSoftmax, Algorithm::softmax_log>),
-    BackwardRowOf<ops::MatMul>("MatMul", &RunMatMul),
-    BackwardRowOf<ops::MaxPool>("MaxPool", &RunMaxPool),
-    BackwardRowOf<ops::Mish>("Mish", &RunFunction),
-    BackwardRowOf<ops::Relu>("Relu", &RunFunction),
-    BackwardRowOf<ops::Sigmoid>("Sigmoid", &RunFunction),
-    BackwardRowOf<ops::Softmax>(
-        "Softmax", &RunSoftmax<ops::Softmax, Algorithm::softmax_accurate>),
-    BackwardRowOf<ops::Sqrt>("Sqrt", &RunFunction),
-    BackwardRowOf<ops::Swish>("Swish", &RunFunction),
-    BackwardRowOf<ops::Tanh>("Tanh", &RunFunction),
+    {"Abs", &kTypeTag<ops::Abs>, &RunFunction},
+    {"AveragePool", &kTypeTag<ops::AveragePool>, &RunAveragePool},
+    {"BatchNormalization", &kTypeTag<ops::BatchNormalization>, &RunBatchNorm},
+    {"Conv", &kTypeTag<ops::Conv>, &RunConv},
+    {"ConvTranspose", &kTypeTag<ops::ConvTranspose>, &RunConvTranspose},
+    {"Elu", &kTypeTag<ops::Elu>, &RunFunction},
+    {"Exp", &kTypeTag<ops::Exp>, &RunFunction},
+    {"Gelu", &kTypeTag<ops::Gelu>, &RunFunction},
+    {"GlobalAveragePool", &kTypeTag<ops::GlobalAveragePool>,
+     &RunGlobalPool<Algorithm::pooling_avg_exclude_padding>},
+    {"GlobalMaxPool", &kTypeTag<ops::GlobalMaxPool>,
+     &RunGlobalPool<Algorithm::pooling_max>},
+    {"LRN", &kTypeTag<ops::LRN>, &RunLrn},
+    {"LayerNormalization", &kTypeTag<ops::LayerNormalization>, &RunLayerNorm},
+    {"LeakyRelu", &kTypeTag<ops::LeakyRelu>, &RunFunction},
+    {"Log", &kTypeTag<ops::Log>, &RunFunction},
+    {"LogSoftmax", &kTypeTag<ops::LogSoftmax>,
+     &RunSoftmax<ops::LogSoftmax, Algorithm::softmax_log>},
+    {"MatMul", &kTypeTag<ops::MatMul>, &RunMatMul},
+    {"MaxPool", &kTypeTag<ops::MaxPool>, &RunMaxPool},
+    {"Mish", &kTypeTag<ops::Mish>, &RunFunction},
+    {"Relu", &kTypeTag<ops::Relu>, &RunFunction},
+    {"Sigmoid", &kTypeTag<ops::Sigmoid>, &RunFunction},
+    {"Softmax", &kTypeTag<ops::Softmax>,
+     &RunSoftmax<ops::Softmax, Algorithm::softmax_accurate>},
+    {"Sqrt", &kTypeTag<ops::Sqrt>, &RunFunction},
+    {"Swish", &kTypeTag<ops::Swish>, &RunFunction},
+    {"Tanh", &kTypeTag<ops::Tanh>, &RunFunction},
 };
 
 // The rules by which a forward call is refused hold for its gradient as well,

@@ -79,10 +79,6 @@ int64_t ProductOf(absl::Span<const int64_t> sizes) {
                          std::multiplies<>());
 }
 
-absl::Status Refuse(std::string reason) {
-  return absl::UnimplementedError(std::move(reason));
-}
-
 // The message says what a user can do about it.
 absl::StatusOr<DataType> DataTypeOf(DLDataType dtype) {
   if (dtype == kFloat32) return DataType::f32;
@@ -152,9 +148,7 @@ absl::Status Call::Append(const OneDnnInput& input) {
 // Inputs of the operation come first, then those of each post-operation, which
 // is the order in which a run is given them.
 absl::StatusOr<Call> Call::Read(const OneDnnCall& call) {
-  if (!call.op.defined()) {
-    return InvalidArgument("the call has no operator");
-  }
+  if (!call.op.defined()) return InvalidArgument("the call has no operator");
   Call read;
   read.call_ = &call;
   for (const OneDnnInput& input : call.inputs) {
@@ -286,7 +280,7 @@ absl::Status CheckWindows(const Sizes& input, const WindowNumbers& windows) {
   // Sums of a few of these stay below what 32 bits hold.
   constexpr int64_t kMost = kMostElements / 4;
   const auto is_too_large = [](const Sizes& numbers) {
-    return std::any_of(numbers.begin(), numbers.end(), [](int64_t number) {
+    return std::ranges::any_of(numbers, [](int64_t number) {
       return number > kMost || number < -kMost;
     });
   };

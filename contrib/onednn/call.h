@@ -11,18 +11,16 @@
 #include "contrib/onednn/onednn_api.h"
 #include "fmt/format.h"
 #include "nodewise/onednn/onednn.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::onednn {
 
 using Sizes = std::vector<int64_t>;
 
 // kUnimplemented, the reason for which something is not supported.
-absl::Status Refuse(std::string reason);
-template <typename Arg, typename... Args>
-absl::Status Refuse(fmt::format_string<Arg, Args...> reason, Arg&& arg,
-                    Args&&... args) {
-  return Refuse(
-      fmt::format(reason, std::forward<Arg>(arg), std::forward<Args>(args)...));
+template <typename... Args>
+absl::Status Refuse(fmt::format_string<Args...> reason, Args&&... args) {
+  return Unimplemented(reason, std::forward<Args>(args)...);
 }
 
 // Returns oneDNN's number for the element type, or refuses it with a word about

@@ -3,67 +3,44 @@
 #include <algorithm>
 
 namespace nodewise::onednn {
-namespace {
-
-using dnnl::normalization_flags;
-using dnnl::prop_kind;
-
-constexpr auto kInference = prop_kind::forward_inference;
-
-#if DNNL_VERSION_MAJOR >= 3
-
-// For oneDNN 3: the primitive's description in one call; scales and zero points
-// are arguments of each run.
-
-void AppendEltwise(const PostOp& op, dnnl::post_ops* list) {
-  list->append_eltwise(op.algorithm, op.alpha, op.beta);
-}
-
-// Rescaling is not an attribute here but for masks, so it is added where
-// arguments are known (PlanRescaled).
-void SetRescale(const Attributes&, dnnl::primitive_attr*) {}
-
-#else
-
-// For oneDNN 2.6 and 2.7: a description of the operation first, of which the
-// primitive's is made; scales and zero points are attributes.
-
-// It has a scale of its own in this version, which is 1.
-void AppendEltwise(const PostOp& op, dnnl::post_ops* list) {
-  list->append_eltwise(1, op.algorithm, op.alpha, op.beta);
-}
-
-// Scales are those of the output, along the side that the bit of the mask
-// stands for, and lie in the attributes with the zero points.
-void SetRescale(const Attributes& attributes, dnnl::primitive_attr* attr) {
-  if (!attributes.rescale.has_value()) return;
-  const Rescale& rescale = *attributes.rescale;
-  attr->set_output_scales(rescale.side < 0 ? 0 : 1 << rescale.side,
-                          rescale.scales);
-  if (rescale.source_zero != 0) {
-    attr->set_zero_points(DNNL_ARG_SRC, 0, {rescale.source_zero});
-  }
-  if (rescale.output_zero != 0) {
-    attr->set_zero_points(DNNL_ARG_DST, 0, {rescale.output_zero});
-  }
-}
-
-#endif
-
+// oneDNN 2.6 and 2.7 describe an operation first, of which the primitive's
+// description is made; scales and zero points are attributes. oneDNN 3 has the
+// primitive's description in one call; scales and zero points are arguments of
+// each run, so they are added where arguments are known (PlanRescaled).
 dnnl::primitive_attr AttrOf(const Attributes& attributes) {
   dnnl::primitive_attr attr;
   dnnl::post_ops list;
   for (const PostOp& op : attributes.post_ops) {
     if (op.other.has_value()) {
       list.append_binary(op.algorithm, *op.other);
-    } else {
-      AppendEltwise(op, &list);
+      continue;
     }
+#if DNNL_VERSION_MAJOR >= 3
+    list.append_eltwise(op.algorithm, op.alpha, op.beta);
+#else
+    // It has a scale of its own in this version, which is 1.
+    list.append_eltwise(1, op.algorithm, op.alpha, op.beta);
+#endif
   }
-  SetRescale(attributes, &attr);
   attr.set_post_ops(list);
+#if DNNL_VERSION_MAJOR < 3
+  if (!attributes.rescale.has_value()) return attr;
+  // Scales are those of the output, along the side that the bit of the mask
+  // stands for.
+  const Rescale& rescale = *attributes.rescale;
+  attr.set_output_scales(rescale.side < 0 ? 0 : 1 << rescale.side,
+                         rescale.scales);
+  if (rescale.source_zero != 0) {
+    attr.set_zero_points(DNNL_ARG_SRC, 0, {rescale.source_zero});
+  }
+  if (rescale.output_zero != 0) {
+    attr.set_zero_points(DNNL_ARG_DST, 0, {rescale.output_zero});
+  }
+#endif
   return attr;
 }
+
+namespace {
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -74,19 +51,8 @@ std::pair<int, dnnl::memory> FixedList(int argument, DataType type,
   const Desc desc({static_cast<dnnl::memory::dim>(values.size())}, type,
                   Dims{1});
   dnnl::memory memory(desc, Engine());
-  std::copy(values.begin(), values.end(),
-            static_cast<T*>(memory.get_data_handle()));
+  std::ranges::copy(values, static_cast<T*>(memory.get_data_handle()));
   return {argument, std::move(memory)};
-}
-
-template <typename Primitive, typename... Args>
-absl::StatusOr<Planned> PlanOf(const Attributes& attributes,
-                               const Args&... args) {
-  return Caught([&]() -> Planned {
-    return {typename Primitive::primitive_desc(Engine(), args...,
-                                               AttrOf(attributes)),
-            {}};
-  });
 }
 
 // A primitive with a rescaling. All scales are those of the argument `scaled`,
@@ -116,54 +82,13 @@ absl::StatusOr<Planned> PlanRescaled(const Attributes& attributes, int scaled,
   });
 }
 
-// Source and output have a description each in this version.
-template <typename Primitive, typename... Args>
-absl::StatusOr<Planned> PlanForward(const Attributes& attributes,
-                                    Algorithm algorithm, const Desc& source,
-                                    const Desc& output, const Args&... args) {
-  return PlanOf<Primitive>(attributes, kInference, algorithm, source, output,
-                           args...);
-}
-template <typename Primitive>
-absl::StatusOr<Planned> PlanForwardNorm(const Attributes& attributes,
-                                        const Desc& data, float epsilon,
-                                        normalization_flags flags) {
-  return PlanOf<Primitive>(attributes, kInference, data, data, epsilon, flags);
-}
-
 #else
-
-// Makes the primitive's description from the operation's.
-template <typename Primitive, typename... Args>
-absl::StatusOr<Planned> PlanOf(const Attributes& attributes,
-                               const Args&... args) {
-  return Caught([&]() -> Planned {
-    return {
-        typename Primitive::primitive_desc(typename Primitive::desc(args...),
-                                           AttrOf(attributes), Engine()),
-        {}};
-  });
-}
 
 // The attributes say all of the rescaling.
 template <typename Primitive, typename... Args>
 absl::StatusOr<Planned> PlanRescaled(const Attributes& attributes, int, int,
                                      const Args&... args) {
   return PlanOf<Primitive>(attributes, args...);
-}
-
-// Source and output have one description in this version.
-template <typename Primitive, typename... Args>
-absl::StatusOr<Planned> PlanForward(const Attributes& attributes,
-                                    Algorithm algorithm, const Desc& source,
-                                    const Desc&, const Args&... args) {
-  return PlanOf<Primitive>(attributes, kInference, algorithm, source, args...);
-}
-template <typename Primitive>
-absl::StatusOr<Planned> PlanForwardNorm(const Attributes& attributes,
-                                        const Desc& data, float epsilon,
-                                        normalization_flags flags) {
-  return PlanOf<Primitive>(attributes, kInference, data, epsilon, flags);
 }
 
 #endif
@@ -211,71 +136,6 @@ absl::StatusOr<Planned> PlanMatMul(const Desc& left, const Desc& right,
   return PlanRescaled<dnnl::matmul>(attributes, DNNL_ARG_WEIGHTS,
                                     MaskOfSide(attributes), left, right,
                                     output);
-}
-
-absl::StatusOr<Planned> PlanPool(const PoolSpec& spec,
-                                 const Attributes& attributes) {
-  return PlanOf<PoolForward>(attributes, kInference, spec.algorithm,
-                             spec.source, spec.output, spec.strides,
-                             spec.kernel, spec.dilations, spec.pads_begin,
-                             spec.pads_end);
-}
-
-absl::StatusOr<Planned> PlanBatchNorm(const Desc& data, float epsilon,
-                                      const Attributes& attributes) {
-  return PlanForwardNorm<dnnl::batch_normalization_forward>(
-      attributes, data, epsilon,
-      normalization_flags::use_global_stats | normalization_flags::use_scale |
-          normalization_flags::use_shift);
-}
-
-absl::StatusOr<Planned> PlanLayerNorm(const Desc& data, float epsilon,
-                                      bool has_shift,
-                                      const Attributes& attributes) {
-  auto flags = normalization_flags::use_scale;
-  if (has_shift) flags = flags | normalization_flags::use_shift;
-  return PlanForwardNorm<dnnl::layer_normalization_forward>(attributes, data,
-                                                            epsilon, flags);
-}
-
-absl::StatusOr<Planned> PlanLrn(const Desc& data, const LrnSpec& spec) {
-  return PlanForward<dnnl::lrn_forward>({}, Algorithm::lrn_across_channels,
-                                        data, data, spec.size, spec.alpha,
-                                        spec.beta, spec.bias);
-}
-
-absl::StatusOr<Planned> PlanSoftmax(const Desc& data, int side) {
-  return PlanOf<SoftmaxForward>({}, kInference, Algorithm::softmax_accurate,
-                                data, data, side);
-}
-
-absl::StatusOr<Planned> PlanReduction(Algorithm algorithm, const Desc& source,
-                                      const Desc& output, float power,
-                                      const Attributes& attributes) {
-  // The last number is added to a norm; the operators add none.
-  return PlanOf<dnnl::reduction>(attributes, algorithm, source, output, power,
-                                 0.0F);
-}
-
-absl::StatusOr<Planned> PlanEltwise(const PostOp& op, const Desc& source,
-                                    const Desc& output,
-                                    const Attributes& attributes) {
-  return PlanForward<dnnl::eltwise_forward>(attributes, op.algorithm, source,
-                                            output, op.alpha, op.beta);
-}
-
-absl::StatusOr<Planned> PlanBinary(Algorithm algorithm, const Desc& left,
-                                   const Desc& right, const Desc& output,
-                                   const Attributes& attributes) {
-  return PlanOf<dnnl::binary>(attributes, algorithm, left, right, output);
-}
-
-// Its factors follow from both descriptions.
-absl::StatusOr<Planned> PlanResampling(Algorithm algorithm, const Desc& source,
-                                       const Desc& output,
-                                       const Attributes& attributes) {
-  return PlanOf<dnnl::resampling_forward>(attributes, kInference, algorithm,
-                                          source, output);
 }
 
 // A concatenation and a reordering have no description of the operation in

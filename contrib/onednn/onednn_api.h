@@ -18,6 +18,8 @@ using Dims = dnnl::memory::dims;
 using DataType = dnnl::memory::data_type;
 using Algorithm = dnnl::algorithm;
 
+inline constexpr auto kInference = dnnl::prop_kind::forward_inference;
+
 // Primitives with dilations and those that tell source and output apart have
 // the plain names in version 3, and "_v2" in version 2.
 #if DNNL_VERSION_MAJOR >= 3
@@ -63,6 +65,9 @@ struct Attributes {
 
 const dnnl::engine& Engine();
 
+// Post-operations, and in version 2 the rescaling.
+dnnl::primitive_attr AttrOf(const Attributes& attributes);
+
 struct ConvSpec {
   bool is_transposed = false;
   Desc source;
@@ -96,36 +101,7 @@ struct PoolSpec {
   Dims pads_begin;
   Dims pads_end;
 };
-absl::StatusOr<Planned> PlanPool(const PoolSpec& spec,
-                                 const Attributes& attributes);
 
-// Its statistics are given.
-absl::StatusOr<Planned> PlanBatchNorm(const Desc& data, float epsilon,
-                                      const Attributes& attributes);
-absl::StatusOr<Planned> PlanLayerNorm(const Desc& data, float epsilon,
-                                      bool has_shift,
-                                      const Attributes& attributes);
-struct LrnSpec {
-  int64_t size = 1;
-  float alpha = 0;
-  float beta = 0;
-  float bias = 0;
-};
-absl::StatusOr<Planned> PlanLrn(const Desc& data, const LrnSpec& spec);
-absl::StatusOr<Planned> PlanSoftmax(const Desc& data, int side);
-// `power` is that of the algorithms with one.
-absl::StatusOr<Planned> PlanReduction(Algorithm algorithm, const Desc& source,
-                                      const Desc& output, float power,
-                                      const Attributes& attributes);
-absl::StatusOr<Planned> PlanEltwise(const PostOp& op, const Desc& source,
-                                    const Desc& output,
-                                    const Attributes& attributes);
-absl::StatusOr<Planned> PlanBinary(Algorithm algorithm, const Desc& left,
-                                   const Desc& right, const Desc& output,
-                                   const Attributes& attributes);
-absl::StatusOr<Planned> PlanResampling(Algorithm algorithm, const Desc& source,
-                                       const Desc& output,
-                                       const Attributes& attributes);
 absl::StatusOr<Planned> PlanConcat(const std::vector<Desc>& sources, int side,
                                    const Desc& output);
 // With a `rescale`, scales are factors of the elements.
@@ -159,6 +135,58 @@ typename WithStatus<std::invoke_result_t<F>>::Type Caught(F f) {
   } catch (const dnnl::error& error) {
     return StatusOf(error);
   }
+}
+
+// Returns oneDNN's description of a primitive.
+template <typename Primitive, typename... Args>
+typename Primitive::primitive_desc DescriptionOf(
+    const dnnl::primitive_attr& attr, const Args&... args) {
+  using Description = typename Primitive::primitive_desc;
+#if DNNL_VERSION_MAJOR >= 3
+  return Description(Engine(), args..., attr);
+#else
+  return Description(typename Primitive::desc(args...), attr, Engine());
+#endif
+}
+
+// Plans of primitives without a rescaling.
+
+template <typename Primitive, typename... Args>
+absl::StatusOr<Planned> PlanOf(const Attributes& attributes,
+                               const Args&... args) {
+  return Caught([&]() -> Planned {
+    return {DescriptionOf<Primitive>(AttrOf(attributes), args...), {}};
+  });
+}
+
+// Calls f with the descriptions of source and output where those are alike:
+// version 2 takes one for both.
+template <typename F>
+auto WithBoth(const Desc& source, [[maybe_unused]] const Desc& output, F f) {
+#if DNNL_VERSION_MAJOR >= 3
+  return f(source, output);
+#else
+  return f(source);
+#endif
+}
+
+// A forward primitive with such a pair, and one that normalizes.
+template <typename Primitive, typename... Args>
+absl::StatusOr<Planned> PlanForward(const Attributes& attributes,
+                                    Algorithm algorithm, const Desc& source,
+                                    const Desc& output, const Args&... args) {
+  return WithBoth(source, output, [&](const auto&... both) {
+    return PlanOf<Primitive>(attributes, kInference, algorithm, both...,
+                             args...);
+  });
+}
+template <typename Primitive>
+absl::StatusOr<Planned> PlanForwardNorm(const Attributes& attributes,
+                                        const Desc& data, float epsilon,
+                                        dnnl::normalization_flags flags) {
+  return WithBoth(data, data, [&](const auto&... both) {
+    return PlanOf<Primitive>(attributes, kInference, both..., epsilon, flags);
+  });
 }
 
 }  // namespace nodewise::onednn

@@ -91,50 +91,9 @@ double TermsOf(const MatMulSizes& sizes) {
   return 2 * static_cast<double>(sizes.left.back());
 }
 
-DescOfOther BesideOutput(const Call& call, const MatMulSizes& sizes) {
+DescOfOther BesideProduct(const Call& call, const MatMulSizes& sizes) {
   return [&call, sizes](size_t i) { return OtherDesc(call, i, sizes); };
 }
-
-}  // namespace
-
-// Batches of the left are rows of one tall matrix where the right is one
-// matrix, so that there is one product instead of many.
-MatMulSizes SizesOfMatMul(const Call& call, size_t left, size_t right,
-                          bool may_fold) {
-  Sizes a = call.sizes(left);
-  Sizes b = call.sizes(right);
-  if (a.size() == 1) a.insert(a.begin(), 1);
-  if (b.size() == 1) b.push_back(1);
-  const size_t rank = std::max(a.size(), b.size());
-  a.insert(a.begin(), rank - a.size(), 1);
-  b.insert(b.begin(), rank - b.size(), 1);
-  const auto front = absl::MakeConstSpan(b).first(rank - 2);
-  if (may_fold && rank > 2 && ProductOf(front) == 1) {
-    const int64_t rows = ProductOf(absl::MakeConstSpan(a).first(rank - 1));
-    return {{rows, a.back()}, {b[rank - 2], b.back()}, {rows, b.back()}};
-  }
-  MatMulSizes sizes{a, b, a};
-  for (size_t side = 0; side + 2 < rank; ++side) {
-    sizes.output[side] = std::max(a[side], b[side]);
-  }
-  sizes.output.back() = b.back();
-  return sizes;
-}
-
-absl::Status BuildMatMul(ProgramBuilder& program) {
-  const Call& call = program.call();
-  NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(), call.RequirePlain(0),
-                               call.RequirePlain(1),
-                               call.RequirePlainOutput()));
-  const MatMulSizes sizes = SizesOfMatMul(call, 0, 1, AllAreRowsOrAll(call, 2));
-  NODEWISE_ASSIGN_OR_RETURN(
-      Fused fused,
-      FusePostOps(program, TermsOf(sizes), BesideOutput(call, sizes)));
-  return AddMatMul(program, DescOf(sizes.left, DataType::f32),
-                   DescOf(sizes.right, DataType::f32), sizes, std::move(fused));
-}
-
-namespace {
 
 // A matrix [rows, columns] that may lie the other way round.
 Desc MatrixDesc(int64_t rows, int64_t columns, bool is_transposed) {
@@ -173,6 +132,43 @@ absl::Status AddBias(ProgramBuilder& program, float beta,
 
 }  // namespace
 
+// Batches of the left are rows of one tall matrix where the right is one
+// matrix, so that there is one product instead of many.
+MatMulSizes SizesOfMatMul(const Call& call, size_t left, size_t right,
+                          bool may_fold) {
+  Sizes a = call.sizes(left);
+  Sizes b = call.sizes(right);
+  if (a.size() == 1) a.insert(a.begin(), 1);
+  if (b.size() == 1) b.push_back(1);
+  const size_t rank = std::max(a.size(), b.size());
+  a.insert(a.begin(), rank - a.size(), 1);
+  b.insert(b.begin(), rank - b.size(), 1);
+  const auto front = absl::MakeConstSpan(b).first(rank - 2);
+  if (may_fold && rank > 2 && ProductOf(front) == 1) {
+    const int64_t rows = ProductOf(absl::MakeConstSpan(a).first(rank - 1));
+    return {{rows, a.back()}, {b[rank - 2], b.back()}, {rows, b.back()}};
+  }
+  MatMulSizes sizes{a, b, a};
+  for (size_t side = 0; side + 2 < rank; ++side) {
+    sizes.output[side] = std::max(a[side], b[side]);
+  }
+  sizes.output.back() = b.back();
+  return sizes;
+}
+
+absl::Status BuildMatMul(ProgramBuilder& program) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(), call.RequirePlain(0),
+                               call.RequirePlain(1),
+                               call.RequirePlainOutput()));
+  const MatMulSizes sizes = SizesOfMatMul(call, 0, 1, AllAreRowsOrAll(call, 2));
+  NODEWISE_ASSIGN_OR_RETURN(
+      Fused fused,
+      FusePostOps(program, TermsOf(sizes), {}, 0, BesideProduct(call, sizes)));
+  return AddMatMul(program, DescOf(sizes.left, DataType::f32),
+                   DescOf(sizes.right, DataType::f32), sizes, std::move(fused));
+}
+
 // Transposed matrices are described by their strides, and nothing is moved.
 // Alpha is a factor in front of all post-operations.
 absl::Status BuildGemm(ProgramBuilder& program) {
@@ -195,7 +191,7 @@ absl::Status BuildGemm(ProgramBuilder& program) {
                                                   std::fabs(op.beta)});
   NODEWISE_ASSIGN_OR_RETURN(
       Fused fused,
-      FusePostOps(program, terms, BesideOutput(call, sizes), before));
+      FusePostOps(program, terms, before, 0, BesideProduct(call, sizes)));
   fused.arguments.insert(fused.arguments.end(), bias.begin(), bias.end());
   return AddMatMul(program, MatrixDesc(sizes.left[0], sizes.left[1], op.transA),
                    MatrixDesc(sizes.right[0], sizes.right[1], op.transB), sizes,

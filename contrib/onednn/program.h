@@ -35,7 +35,7 @@ struct Guard {
   double terms = 0;
   // -infinity is a number like others, unless a row along the last of these
   // sides has nothing else: sizes before, of, and behind the side.
-  std::optional<std::array<int64_t, 3>> rows;
+  std::optional<std::array<int64_t, 3>> rows = {};
 };
 
 class Program final : public OneDnnKernel {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "contrib/onednn/rows.h"
 #include "nodewise/op/shape_rules.h"
@@ -107,7 +106,7 @@ absl::StatusOr<double> LargestLine(const Call& call, size_t b, size_t lines,
     }
     sums[line(i)] += size;
   }
-  return *std::max_element(sums.begin(), sums.end());
+  return *std::ranges::max_element(sums);
 }
 
 absl::Status RequireExact(double largest_line) {
@@ -155,8 +154,7 @@ absl::StatusOr<Value> ChannelsLast(ProgramBuilder& program, size_t i,
 
 // Padding may be negative, which cuts off and adds nothing.
 bool IsPadded(const Dims& pads) {
-  return std::any_of(pads.begin(), pads.end(),
-                     [](auto pad) { return pad > 0; });
+  return std::ranges::any_of(pads, [](auto pad) { return pad > 0; });
 }
 
 // `grouped` are the sizes of the weights, as PlaceConv() returns them.
@@ -311,23 +309,6 @@ absl::Status BuildMatMulOf(ProgramBuilder& program, const Slots& slots) {
   return AddIntegerMatMul(program, slots, rescale);
 }
 
-}  // namespace
-
-absl::Status BuildConvInteger(ProgramBuilder& program) {
-  return BuildConvOf<ops::ConvInteger>(program, kIntegerSlots);
-}
-absl::Status BuildQLinearConv(ProgramBuilder& program) {
-  return BuildConvOf<ops::QLinearConv>(program, kQLinearSlots);
-}
-absl::Status BuildMatMulInteger(ProgramBuilder& program) {
-  return BuildMatMulOf(program, kIntegerSlots);
-}
-absl::Status BuildQLinearMatMul(ProgramBuilder& program) {
-  return BuildMatMulOf(program, kQLinearSlots);
-}
-
-namespace {
-
 // The scales of one tensor: for all of it, or along one side.
 absl::StatusOr<Rescale> ScalesOf(const Call& call, int64_t axis,
                                  int64_t block_size) {
@@ -358,6 +339,19 @@ absl::Status AddRescale(ProgramBuilder& program, const Rescale& rescale) {
 }
 
 }  // namespace
+
+absl::Status BuildConvInteger(ProgramBuilder& program) {
+  return BuildConvOf<ops::ConvInteger>(program, kIntegerSlots);
+}
+absl::Status BuildQLinearConv(ProgramBuilder& program) {
+  return BuildConvOf<ops::QLinearConv>(program, kQLinearSlots);
+}
+absl::Status BuildMatMulInteger(ProgramBuilder& program) {
+  return BuildMatMulOf(program, kIntegerSlots);
+}
+absl::Status BuildQLinearMatMul(ProgramBuilder& program) {
+  return BuildMatMulOf(program, kQLinearSlots);
+}
 
 // oneDNN multiplies where the operator divides, so scales are turned round.
 // Numbers whose quotient would not fit into 32 bits are left to the guard.

@@ -40,17 +40,12 @@ struct Fused {
 // Describes an operand of a fused operation as the primitive sees its output.
 using DescOfOther = std::function<absl::StatusOr<Desc>(size_t input)>;
 // Reads the call's post-operations; those of `before` come first. `terms` is as
-// in Guard.
-absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
-                                  const DescOfOther& desc_of_other,
-                                  std::vector<PostOp> before = {},
-                                  size_t done = 0);
-// Reads the post-operations for primitives whose output has the call's own
-// sizes and layout. The first `done` post-operations are in the primitive
-// already.
+// in Guard. The first `done` post-operations are in the primitive already.
+// Without `desc_of_other` the output has the call's own sizes and layout.
 absl::StatusOr<Fused> FusePostOps(ProgramBuilder& program, double terms,
                                   std::vector<PostOp> before = {},
-                                  size_t done = 0);
+                                  size_t done = 0,
+                                  const DescOfOther& desc_of_other = nullptr);
 
 // Describes input `i`, broadcast, beside a tensor of these sizes and layout.
 absl::StatusOr<Desc> BroadcastDesc(const Call& call, size_t i,

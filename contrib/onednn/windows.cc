@@ -106,25 +106,6 @@ std::vector<float> FoldedBias(const NDArray* bias, const ChannelRules& rules) {
   return folded;
 }
 
-}  // namespace
-
-absl::Status RefuseSlow(const Planned& planned) {
-  const std::string name = planned.plan.impl_info_str();
-  if (!name.starts_with("ref")) return absl::OkStatus();
-  return Refuse("oneDNN has only its slow code for it ({})", name);
-}
-
-// One to three spatial sides.
-absl::Status CheckConvRanks(const Call& call, size_t weights) {
-  NODEWISE_RETURN_IF_ERROR(call.RequireRank(3, 5));
-  if (call.sizes(weights).size() == call.sizes(0).size()) {
-    return absl::OkStatus();
-  }
-  return Refuse("the weights are of another rank than the data");
-}
-
-namespace {
-
 // The windows of an operator, small enough for oneDNN to compute with.
 absl::StatusOr<Window> ReadWindow(const Call& call,
                                   const WindowAttributes& attributes) {
@@ -158,39 +139,6 @@ Sizes GroupedSizes(const Sizes& weights, int64_t group) {
   return grouped;
 }
 
-}  // namespace
-
-// SAME_* pads depend on the sizes, so the output is calculated again with those
-// that have been found, and compared.
-absl::StatusOr<Sizes> PlaceConv(const Call& call, const ops::ConvAttributes& op,
-                                size_t weights, DataType type, ConvSpec* spec) {
-  const Sizes& x = call.sizes(0);
-  const Sizes& w = call.sizes(weights);
-  NODEWISE_ASSIGN_OR_RETURN(Window window, ReadConvWindow(call, op, weights));
-  Sizes output = {x[0], w[0]};
-  for (size_t s = 0; s + 2 < x.size(); ++s) {
-    const int side = static_cast<int>(s);
-    PadSame(op.auto_pad, side, x[s + 2], &window);
-    NODEWISE_ASSIGN_OR_RETURN(output.emplace_back(),
-                              WindowCount(window, side, x[s + 2], false));
-    spec->dilations.push_back(window.dilations[s] - 1);
-  }
-  if (output != call.output_sizes()) {
-    return Refuse("makes {}, but the output is {}", ShapeToString(output),
-                  ShapeToString(call.output_sizes()));
-  }
-  spec->strides = window.strides;
-  const auto middle = window.pads.begin() + static_cast<int>(x.size()) - 2;
-  spec->pads_begin.assign(window.pads.begin(), middle);
-  spec->pads_end.assign(middle, window.pads.end());
-  const Sizes grouped = GroupedSizes(w, op.group);
-  spec->has_groups = op.group > 1;
-  spec->weights = AnyOrder(grouped, type);
-  return grouped;
-}
-
-namespace {
-
 // Behind a convolution by matrix products, which it takes for plain layouts,
 // oneDNN 2 and 3 compute what has a second operand element by element, a
 // hundred times as slowly as the convolution itself.
@@ -198,9 +146,8 @@ absl::Status RefuseSlowPostOps(const Planned& planned,
                                const Attributes& attributes) {
   const std::string name = planned.plan.impl_info_str();
   const auto& list = attributes.post_ops;
-  const bool is_binary =
-      std::any_of(list.begin(), list.end(),
-                  [](const PostOp& op) { return op.other.has_value(); });
+  const bool is_binary = std::ranges::any_of(
+      list, [](const PostOp& op) { return op.other.has_value(); });
   if (!is_binary || name.find("gemm") == std::string::npos) {
     return absl::OkStatus();
   }
@@ -335,7 +282,92 @@ absl::Status PlaceSide(const ops::ConvTranspose& op, const Window& window,
   return Refuse("the output reaches beyond the last window");
 }
 
+// With AVX-512, oneDNN 3.2 reads other elements of an operand of the output's
+// size than it should behind a pool of plain tensors, even some beyond its end.
+absl::Status CheckPostOps(const Call& call) {
+  if (call.output_layout() != TensorLayout::kPlain) return absl::OkStatus();
+  for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
+    if (call.get().post_ops[k].others.empty()) continue;
+    const size_t other = call.first_other(k);
+    if (call.is_given(other) && call.sizes(other) == call.output_sizes()) {
+      return Refuse(
+          "{}: is as large as the output, behind a pool of plain tensors",
+          call.NameOf(other));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddPool(ProgramBuilder& program, PoolSpec spec) {
+  const Call& call = program.call();
+  NODEWISE_RETURN_IF_ERROR(CheckPostOps(call));
+  NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
+  // Its fast code has the same layout on both sides.
+  NODEWISE_ASSIGN_OR_RETURN(const Desc given, call.InputDesc(0));
+  NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(0)));
+  NODEWISE_ASSIGN_OR_RETURN(spec.output, call.OutputDesc());
+  spec.source = DescOf(call.sizes(0), type, call.output_layout());
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Planned planned,
+      PlanOf<PoolForward>(fused.attributes, kInference, spec.algorithm,
+                          spec.source, spec.output, spec.strides, spec.kernel,
+                          spec.dilations, spec.pads_begin, spec.pads_end));
+  NODEWISE_ASSIGN_OR_RETURN(
+      const Value source,
+      program.Reordered(program.Input(0, given), spec.source));
+  fused.arguments.emplace_back(DNNL_ARG_SRC, source);
+  fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(spec.output));
+  return program.Add(planned, fused.arguments);
+}
+
+// oneDNN has a maximum of these types as well.
+bool IsByte(DLDataType dtype) { return dtype == kInt8 || dtype == kUint8; }
+
 }  // namespace
+
+absl::Status RefuseSlow(const Planned& planned) {
+  const std::string name = planned.plan.impl_info_str();
+  if (!name.starts_with("ref")) return absl::OkStatus();
+  return Refuse("oneDNN has only its slow code for it ({})", name);
+}
+
+// One to three spatial sides.
+absl::Status CheckConvRanks(const Call& call, size_t weights) {
+  NODEWISE_RETURN_IF_ERROR(call.RequireRank(3, 5));
+  if (call.sizes(weights).size() == call.sizes(0).size()) {
+    return absl::OkStatus();
+  }
+  return Refuse("the weights are of another rank than the data");
+}
+
+// SAME_* pads depend on the sizes, so the output is calculated again with those
+// that have been found, and compared.
+absl::StatusOr<Sizes> PlaceConv(const Call& call, const ops::ConvAttributes& op,
+                                size_t weights, DataType type, ConvSpec* spec) {
+  const Sizes& x = call.sizes(0);
+  const Sizes& w = call.sizes(weights);
+  NODEWISE_ASSIGN_OR_RETURN(Window window, ReadConvWindow(call, op, weights));
+  Sizes output = {x[0], w[0]};
+  for (size_t s = 0; s + 2 < x.size(); ++s) {
+    const int side = static_cast<int>(s);
+    PadSame(op.auto_pad, side, x[s + 2], &window);
+    NODEWISE_ASSIGN_OR_RETURN(output.emplace_back(),
+                              WindowCount(window, side, x[s + 2], false));
+    spec->dilations.push_back(window.dilations[s] - 1);
+  }
+  if (output != call.output_sizes()) {
+    return Refuse("makes {}, but the output is {}", ShapeToString(output),
+                  ShapeToString(call.output_sizes()));
+  }
+  spec->strides = window.strides;
+  const auto middle = window.pads.begin() + static_cast<int>(x.size()) - 2;
+  spec->pads_begin.assign(window.pads.begin(), middle);
+  spec->pads_end.assign(middle, window.pads.end());
+  const Sizes grouped = GroupedSizes(w, op.group);
+  spec->has_groups = op.group > 1;
+  spec->weights = AnyOrder(grouped, type);
+  return grouped;
+}
 
 // Weights lie in the order that oneDNN chooses, and are brought there when the
 // kernel is made if they are constant.
@@ -421,48 +453,6 @@ absl::StatusOr<PoolSpec> PlacePool(const Call& call,
   spec.strides = window.strides;
   return spec;
 }
-
-namespace {
-
-// With AVX-512, oneDNN 3.2 reads other elements of an operand of the output's
-// size than it should behind a pool of plain tensors, even some beyond its end.
-absl::Status CheckPostOps(const Call& call) {
-  if (call.output_layout() != TensorLayout::kPlain) return absl::OkStatus();
-  for (size_t k = 0; k < call.get().post_ops.size(); ++k) {
-    if (call.get().post_ops[k].others.empty()) continue;
-    const size_t other = call.first_other(k);
-    if (call.is_given(other) && call.sizes(other) == call.output_sizes()) {
-      return Refuse(
-          "{}: is as large as the output, behind a pool of plain tensors",
-          call.NameOf(other));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status AddPool(ProgramBuilder& program, PoolSpec spec) {
-  const Call& call = program.call();
-  NODEWISE_RETURN_IF_ERROR(CheckPostOps(call));
-  NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
-  // Its fast code has the same layout on both sides.
-  NODEWISE_ASSIGN_OR_RETURN(const Desc given, call.InputDesc(0));
-  NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(0)));
-  NODEWISE_ASSIGN_OR_RETURN(spec.output, call.OutputDesc());
-  spec.source = DescOf(call.sizes(0), type, call.output_layout());
-  NODEWISE_ASSIGN_OR_RETURN(const Planned planned,
-                            PlanPool(spec, fused.attributes));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const Value source,
-      program.Reordered(program.Input(0, given), spec.source));
-  fused.arguments.emplace_back(DNNL_ARG_SRC, source);
-  fused.arguments.emplace_back(DNNL_ARG_DST, program.Output(spec.output));
-  return program.Add(planned, fused.arguments);
-}
-
-// oneDNN has a maximum of these types as well.
-bool IsByte(DLDataType dtype) { return dtype == kInt8 || dtype == kUint8; }
-
-}  // namespace
 
 // Integers have no NaN to guard, and nothing can be fused behind them.
 absl::Status BuildMaxPool(ProgramBuilder& program) {
