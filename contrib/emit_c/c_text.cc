@@ -280,7 +280,7 @@ LoopNest::LoopNest(const Sizes& sizes, std::vector<View> views,
 
 bool LoopNest::is_one_row() const {
   return sizes_.size() <= 1 &&
-         std::all_of(views_.begin(), views_.end(), [](const View& view) {
+         std::ranges::all_of(views_, [](const View& view) {
            return view.strides.empty() || view.strides[0] == 1;
          });
 }

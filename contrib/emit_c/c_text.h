@@ -5,6 +5,7 @@
 // tensor.
 
 #include <cstdint>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
@@ -78,6 +79,11 @@ class CodeWriter {
   void For(std::string_view index, std::string_view count);
   void For(std::string_view index, int64_t count) {
     For(index, IntegerText(count));
+  }
+  // Begins a loop of each index up to its count, one in the other.
+  using Loops = std::initializer_list<std::pair<std::string_view, int64_t>>;
+  void For(Loops loops) {
+    for (const auto& [index, count] : loops) For(index, count);
   }
   void Close(int blocks = 1);
 

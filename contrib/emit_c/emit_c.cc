@@ -177,10 +177,8 @@ std::string EntryText(const RegionCode& code, const std::string& symbol,
   return fmt::format(
       "NW_EXPORT int {0}{1};\n"
       "int {0}{1} {{\n"
-      "{2}"
-      "  char* data[{3}];\n"
-      "{4}"
-      "  (void)ret, (void)ret_code, (void)resource;\n"
+      "{2}  char* data[{3}];\n"
+      "{4}  (void)ret, (void)ret_code, (void)resource;\n"
       "  if (nw_arguments(\"{0}\", args, codes, num_args, {3}, types, data) "
       "!= 0) return -1;\n"
       "{5}}}\n",
@@ -307,6 +305,34 @@ class CMaker : public KernelMaker {
   }
 };
 
+// Adds the nodes of a graph to those of another, which computes both then.
+// Every number that counts nodes or entries moves behind those that are there.
+// Each entry gets memory of its own: the graph is written, and never run.
+void Append(const Graph& graph, Graph* all) {
+  const auto nodes = static_cast<uint32_t>(all->nodes.size());
+  const auto entries = static_cast<uint32_t>(all->entries.size());
+  for (GraphNode node : graph.nodes) {
+    for (EntryRef& input : node.inputs) input.node += nodes;
+    for (uint32_t& dependency : node.control_deps) dependency += nodes;
+    all->nodes.push_back(std::move(node));
+  }
+  for (const uint32_t node : graph.arg_nodes) {
+    all->arg_nodes.push_back(nodes + node);
+  }
+  for (EntryRef head : graph.heads) {
+    head.node += nodes;
+    all->heads.push_back(head);
+  }
+  for (GraphEntry entry : graph.entries) {
+    entry.storage_id = static_cast<int32_t>(all->entries.size());
+    all->entries.push_back(std::move(entry));
+  }
+  if (all->node_row_ptr.empty()) all->node_row_ptr.push_back(0);
+  for (size_t i = 1; i < graph.node_row_ptr.size(); ++i) {
+    all->node_row_ptr.push_back(entries + graph.node_row_ptr[i]);
+  }
+}
+
 }  // namespace
 }  // namespace emit_c
 
@@ -346,44 +372,12 @@ absl::StatusOr<EmittedC> EmitC(const Graph& graph, const OpSet& ops) {
   return emitted;
 }
 
-namespace {
-
-// Adds the nodes of a graph to those of another, which computes both then.
-// Every number that counts nodes or entries moves behind those that are there.
-// Each entry gets memory of its own: the graph is written, and never run.
-void Append(const Graph& graph, Graph* all) {
-  const auto nodes = static_cast<uint32_t>(all->nodes.size());
-  const auto entries = static_cast<uint32_t>(all->entries.size());
-  for (GraphNode node : graph.nodes) {
-    for (EntryRef& input : node.inputs) input.node += nodes;
-    for (uint32_t& dependency : node.control_deps) dependency += nodes;
-    all->nodes.push_back(std::move(node));
-  }
-  for (const uint32_t node : graph.arg_nodes) {
-    all->arg_nodes.push_back(nodes + node);
-  }
-  for (EntryRef head : graph.heads) {
-    head.node += nodes;
-    all->heads.push_back(head);
-  }
-  for (GraphEntry entry : graph.entries) {
-    entry.storage_id = static_cast<int32_t>(all->entries.size());
-    all->entries.push_back(std::move(entry));
-  }
-  if (all->node_row_ptr.empty()) all->node_row_ptr.push_back(0);
-  for (size_t i = 1; i < graph.node_row_ptr.size(); ++i) {
-    all->node_row_ptr.push_back(entries + graph.node_row_ptr[i]);
-  }
-}
-
-}  // namespace
-
 // Nodes of the joint graph are those of all graphs, one after the other, so
 // each graph finds the names of its functions there in its own order.
 absl::StatusOr<std::string> EmitTogether(absl::Span<Graph* const> graphs,
                                          const OpSet& ops) {
   Graph all;
-  for (const Graph* graph : graphs) Append(*graph, &all);
+  for (const Graph* graph : graphs) emit_c::Append(*graph, &all);
   SetBuiltInFunctions(&all);
   NODEWISE_ASSIGN_OR_RETURN(EmittedC emitted, EmitC(all, ops));
   size_t node = 0;

@@ -36,10 +36,6 @@ std::string WriteTable(RegionStore* store, std::string_view type, size_t count,
 
 }  // namespace
 
-absl::Status Refuse(const std::string& why) {
-  return absl::UnimplementedError(why);
-}
-
 // All memory of a region is one block, from which its tensors are cut off one
 // behind the other. None is given back, so no two of them overlap, which
 // "restrict" promises to the C compiler.

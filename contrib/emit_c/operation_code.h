@@ -17,6 +17,7 @@
 #include "contrib/emit_c/c_text.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ops/arithmetic.h"
+#include "nodewise/support/status.h"
 
 namespace nodewise::emit_c {
 
@@ -34,12 +35,9 @@ struct CTensor {
 inline constexpr int64_t kMostElements = int64_t{1} << 44;
 
 // kUnimplemented: why there is no C for an operation.
-absl::Status Refuse(const std::string& why);
-template <typename Arg, typename... Args>
-absl::Status Refuse(fmt::format_string<Arg, Args...> why, Arg&& arg,
-                    Args&&... args) {
-  return Refuse(
-      fmt::format(why, std::forward<Arg>(arg), std::forward<Args>(args)...));
+template <typename... Args>
+absl::Status Refuse(fmt::format_string<Args...> why, Args&&... args) {
+  return Unimplemented(why, std::forward<Args>(args)...);
 }
 
 // The parts of a region's code beside its tensors.
@@ -208,8 +206,8 @@ absl::Span<const Row> RecurrentRows();
 absl::Span<const Row> BodyRows();
 
 template <typename... Versions>
-constexpr Row RowOf() {
-  Row row{{&kTypeTag<Versions>...}};
+constexpr Row RowOf(Row row) {
+  row.types = {&kTypeTag<Versions>...};
   row.axis = [](const OpAttrs& attrs) {
     const ops::AxisBroadcast* found = nullptr;
     const auto look = [&]<typename Class>(const Class* op) {
@@ -223,53 +221,38 @@ constexpr Row RowOf() {
   return row;
 }
 template <typename... Versions>
-constexpr Row LoopRow(Row::Write write, bool moves = false,
-                      bool keeps_sizes = false) {
-  Row row = RowOf<Versions...>();
-  row.write = write;
-  row.moves = moves;
-  row.keeps_sizes = keeps_sizes;
-  return row;
+constexpr Row LoopRow(Row::Write write) {
+  return RowOf<Versions...>({.write = write});
 }
 template <typename... Versions>
 constexpr Row MoveRow(Row::Write write) {
-  return LoopRow<Versions...>(write, true, false);
+  return RowOf<Versions...>({.write = write, .moves = true});
 }
 template <typename... Versions>
 constexpr Row SizedRow(Row::Write write) {
-  return LoopRow<Versions...>(write, false, true);
+  return RowOf<Versions...>({.write = write, .keeps_sizes = true});
 }
 template <typename... Versions>
 constexpr Row ElementRow(Row::Element element) {
-  Row row = RowOf<Versions...>();
-  row.element = element;
-  return row;
+  return RowOf<Versions...>({.element = element});
 }
-template <typename... Versions>
-constexpr Row TextRow(std::string_view of_floats, std::string_view of_signed,
-                      std::string_view of_unsigned) {
-  Row row = RowOf<Versions...>();
-  row.texts = {of_floats, of_signed, of_unsigned};
-  return row;
-}
+// What integers have no text of their own for is as for floats, and unsigned
+// ones as those with a sign.
 template <typename... Versions>
 constexpr Row TextRow(std::string_view of_floats,
-                      std::string_view of_integers) {
-  return TextRow<Versions...>(of_floats, of_integers, of_integers);
-}
-template <typename... Versions>
-constexpr Row TextRow(std::string_view text) {
-  return TextRow<Versions...>(text, text, text);
+                      std::string_view of_signed = "",
+                      std::string_view of_unsigned = "") {
+  if (of_signed.empty()) of_signed = of_floats;
+  if (of_unsigned.empty()) of_unsigned = of_signed;
+  return RowOf<Versions...>({.texts = {of_floats, of_signed, of_unsigned}});
 }
 template <typename Class, auto... kAttributes>
 constexpr Row FormulaRow(std::string_view formula) {
-  Row row = RowOf<Class>();
-  row.formula = formula;
-  row.attributes = [](const OpAttrs& attrs) {
-    return Row::Numbers{
-        static_cast<double>(attrs.As<Class>()->*kAttributes)...};
-  };
-  return row;
+  return RowOf<Class>(
+      {.formula = formula, .attributes = [](const OpAttrs& attrs) {
+         return Row::Numbers{
+             static_cast<double>(attrs.As<Class>()->*kAttributes)...};
+       }});
 }
 
 }  // namespace nodewise::emit_c

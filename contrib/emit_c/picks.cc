@@ -24,8 +24,7 @@ absl::Status WriteGather(OperationCode& operation) {
                             SideAt(operation.As<ops::Gather>()->axis, x.sizes));
   const Lines lines = LinesAlong(x.sizes, at);
   CodeWriter& code = operation.code();
-  code.For("o", lines.outer);
-  code.For("i", indices.count());
+  code.For({{"o", lines.outer}, {"i", indices.count()}});
   WriteIndex(&code, "Gather", "index", indices.name + "[i]", lines.size);
   code.Line(
       "memcpy({0} + (o * {1} + i) * {2}, {3} + (o * {4} + index) * {2}, {2} * "
@@ -72,8 +71,7 @@ absl::Status WriteGatherNd(OperationCode& operation) {
   const int64_t tuples = y.count() / (batch * slice);
   const View view = CompactView(x.sizes);
   CodeWriter& code = operation.code();
-  code.For("b", batch);
-  code.For("t", tuples);
+  code.For({{"b", batch}, {"t", tuples}});
   std::string from = fmt::format("b * {}", x.count() / batch);
   for (int64_t k = 0; k < length; ++k) {
     const size_t side = batches + static_cast<size_t>(k);
@@ -150,9 +148,7 @@ absl::Status WriteTrilu(OperationCode& operation) {
   code.Open();
   code.Line("const int64_t k = {};",
             operation.has(1) ? operation.in(1).name + "[0]" : "0");
-  code.For("n", y.count() / (rows * columns));
-  code.For("i", rows);
-  code.For("j", columns);
+  code.For({{"n", y.count() / (rows * columns)}, {"i", rows}, {"j", columns}});
   code.Line("const int64_t at = (n * {} + i) * {} + j;", rows, columns);
   code.Line(
       "{}[at] = j - i {} k ? {}[at] : 0;", y.name,
@@ -172,8 +168,7 @@ absl::Status WriteOneHot(OperationCode& operation) {
   const Lines lines = LinesAlong(y.sizes, at);
   NODEWISE_RETURN_IF_ERROR(WriteFilled(operation, values.name + "[0]"));
   CodeWriter& code = operation.code();
-  code.For("o", lines.outer);
-  code.For("i", lines.inner);
+  code.For({{"o", lines.outer}, {"i", lines.inner}});
   code.Line("const int64_t index = nw_index((int64_t){}[o * {} + i], {});",
             indices.name, lines.inner, lines.size);
   code.Line("if (index >= 0) {}[(o * {} + index) * {} + i] = {}[1];", y.name,

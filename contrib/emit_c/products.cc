@@ -114,8 +114,7 @@ void WriteByElements(CodeWriter* code, const Product& product) {
       product.right_turned
           ? fmt::format("{}[n * {} + k]", product.right, product.terms)
           : fmt::format("{}[k * {} + n]", product.right, product.columns);
-  code->For("m", product.rows);
-  code->For("n", product.columns);
+  code->For({{"m", product.rows}, {"n", product.columns}});
   code->Line("{} sum = 0;", type);
   code->Each("k", product.terms, "sum += ({0}){1} * ({0}){2};", type,
              LeftAt(product, "k"), right);
@@ -146,12 +145,14 @@ absl::Status WriteMatMulOf(OperationCode& operation, const CTensor& a,
   Sizes right = b.sizes;
   if (left.size() == 1) left.insert(left.begin(), 1);
   if (right.size() == 1) right.push_back(1);
-  Product product;
-  product.dtype = out.dtype;
-  product.factors = a.dtype;
-  product.rows = left[left.size() - 2];
-  product.terms = left.back();
-  product.columns = right.back();
+  const Product product{.rows = left[left.size() - 2],
+                        .columns = right.back(),
+                        .terms = left.back(),
+                        .left = "a",
+                        .right = "b0",
+                        .result = "y",
+                        .dtype = out.dtype,
+                        .factors = a.dtype};
   left.resize(left.size() - 2);
   right.resize(right.size() - 2);
   const size_t rank = std::max(left.size(), right.size());
@@ -173,9 +174,6 @@ absl::Status WriteMatMulOf(OperationCode& operation, const CTensor& a,
     code.Line("memset({0}, 0, {1} * sizeof(*{0}));", out.name, out.count());
     return absl::OkStatus();
   }
-  product.left = "a";
-  product.right = "b0";
-  product.result = "y";
   nest.Open(&code);
   code.Open();
   code.Line("const {}* a = {} + {};", a.type(), a.name, nest.At(0));
@@ -274,9 +272,7 @@ absl::Status WriteQLinearMatMul(OperationCode& code) {
   NODEWISE_RETURN_IF_ERROR(
       WriteIntegerProduct(code, kQLinearProductSlots, sums));
   CodeWriter& writer = code.code();
-  writer.For("n", items);
-  writer.For("i", rows);
-  writer.For("j", columns);
+  writer.For({{"n", items}, {"i", rows}, {"j", columns}});
   writer.Line("const double factor = {} * {};", left, right);
   writer.Line("const int64_t at = (n * {} + i) * {} + j;", rows, columns);
   writer.Line("{}[at] = {};", y.name,

@@ -124,8 +124,7 @@ std::string QuotientText(const OperationCode& code, const ScaledLoops& loops,
 void WriteScaled(const OperationCode& code, const ScaledLoops& loops,
                  const std::string& element) {
   const CTensor& y = code.out();
-  code.code().For("o", loops.lines.outer);
-  code.code().For("k", loops.lines.size);
+  code.code().For({{"o", loops.lines.outer}, {"k", loops.lines.size}});
   code.code().Each("i", loops.lines.inner, "{}[{}] = ({})({});", y.name,
                    loops.element, y.type(), element);
   code.code().Close(2);

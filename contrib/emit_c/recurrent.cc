@@ -340,9 +340,7 @@ CTensor NumbersOfWeights(OperationCode& operation, size_t weights,
         is_by_direction ? "d" : fmt::format("d * {} + j", columns));
   };
   CodeWriter& code = operation.code();
-  code.For("d", from.sizes[0]);
-  code.For("j", columns);
-  code.For("k", rows);
+  code.For({{"d", from.sizes[0]}, {"j", columns}, {"k", rows}});
   code.Line(
       "{0}[(d * {1} + j) * {2} + k] = (float)((({3}[(d * {2} "
       "+ k) * {1} + j]) - {4}) * {5});",

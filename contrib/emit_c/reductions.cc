@@ -132,6 +132,13 @@ absl::Status WriteFold(OperationCode& operation, const Fold& fold,
   return absl::OkStatus();
 }
 
+// The mean of floats.
+absl::Status WriteMean(OperationCode& code, const std::vector<bool>& is_taken) {
+  const int64_t count = CountTaken(code.in(0).sizes, is_taken);
+  return WriteFold(code, {"double", "0", "r += x;", "r / " + CountText(count)},
+                   is_taken);
+}
+
 // The sides that a reduction takes together.
 absl::StatusOr<std::vector<bool>> TakenSides(const OperationCode& code) {
   const auto& op =
@@ -197,11 +204,8 @@ absl::Status WritePlainFold(OperationCode& code) {
 absl::Status WriteReduceMean(OperationCode& code) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken, TakenSides(code));
   if (code.in(0).dtype == kUint64) return Refuse("is of type uint64");
+  if (TakesFloats(code)) return WriteMean(code, is_taken);
   const int64_t count = CountTaken(code.in(0).sizes, is_taken);
-  if (TakesFloats(code)) {
-    return WriteFold(
-        code, {"double", "0", "r += x;", "r / " + CountText(count)}, is_taken);
-  }
   const std::string end = fmt::format("r / {}", std::max<int64_t>(count, 1));
   return WriteFold(code, {"int64_t", "0", "r += x;", end}, is_taken);
 }
@@ -251,10 +255,7 @@ std::vector<bool> SpatialSides(const OperationCode& code) {
 }
 // A pool over all places is a reduction of the spatial sides.
 absl::Status WriteGlobalAverage(OperationCode& code) {
-  const std::vector<bool> is_taken = SpatialSides(code);
-  const int64_t count = CountTaken(code.in(0).sizes, is_taken);
-  return WriteFold(code, {"double", "0", "r += x;", "r / " + CountText(count)},
-                   is_taken);
+  return WriteMean(code, SpatialSides(code));
 }
 absl::Status WriteGlobalMax(OperationCode& code) {
   return WriteFold(code, ExtremeOf(code.in(0), '>'), SpatialSides(code));
@@ -291,8 +292,7 @@ absl::Status WriteSoftmax(OperationCode& operation) {
   CodeWriter& code = operation.code();
   const std::string row = operation.store().Scratch("double", lines.size);
   const std::string at = Place(lines);
-  code.For("o", lines.outer);
-  code.For("i", lines.inner);
+  code.For({{"o", lines.outer}, {"i", lines.inner}});
   PointAtLine(&code, lines, "x", operation.in(0), "const ");
   PointAtLine(&code, lines, "y", y, "");
   code.Line("double peak = -INFINITY;");
@@ -321,8 +321,7 @@ absl::Status WriteArg(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   const Lines lines = LinesOf(x.sizes, op.axis, false);
   CodeWriter& code = operation.code();
-  code.For("o", lines.outer);
-  code.For("i", lines.inner);
+  code.For({{"o", lines.outer}, {"i", lines.inner}});
   PointAtLine(&code, lines, "x", x, "const ");
   code.Line("int64_t best = 0;");
   code.For("j", lines.size);
@@ -404,8 +403,7 @@ absl::Status WriteBatchNorm(OperationCode& operation) {
   const int64_t channels = x.sizes.size() > 1 ? x.sizes[1] : 1;
   const int64_t run = x.count() / (x.sizes[0] * channels);
   CodeWriter& code = operation.code();
-  code.For("n", x.sizes[0]);
-  code.For("c", channels);
+  code.For({{"n", x.sizes[0]}, {"c", channels}});
   code.Line("const int64_t begin = (n * {} + c) * {};", channels, run);
   code.Line("const double factor = {}[c] / sqrt((double){}[c] + {});",
             operation.in(1).name, operation.in(4).name, DoubleText(epsilon));
@@ -562,8 +560,7 @@ absl::Status WriteLrn(OperationCode& operation) {
   const int64_t size = std::min(op.size.get(), 2 * channels);
   const int64_t before = (size - 1) / 2;
   CodeWriter& code = operation.code();
-  code.For("n", x.sizes[0]);
-  code.For("c", channels);
+  code.For({{"n", x.sizes[0]}, {"c", channels}});
   code.Line("const int64_t first = c < {0} ? 0 : c - {0};", before);
   code.Line("const int64_t last = c + {0} < {1} ? c + {0} : {1};",
             size - 1 - before, channels - 1);

@@ -71,8 +71,8 @@ class ElementGroup {
 
   bool Makes(ValueId id) const { return variables_.contains(id); }
   bool Has(OperationId id) const {
-    return std::any_of(steps_.begin(), steps_.end(),
-                       [&](const Step& step) { return step.operation == id; });
+    return std::ranges::any_of(
+        steps_, [&](const Step& step) { return step.operation == id; });
   }
   // The outputs, in order.
   const std::vector<ValueId>& made() const { return made_; }
@@ -171,7 +171,7 @@ class ElementGroup {
 
   // An operator may want an input for its type alone.
   bool IsRead(const std::string& variable) const {
-    return std::any_of(steps_.begin(), steps_.end(), [&](const Step& step) {
+    return std::ranges::any_of(steps_, [&](const Step& step) {
       return HasWord(step.expression, variable);
     });
   }
@@ -242,9 +242,9 @@ class NetworkWriter {
  private:
   // Only what is refused for itself is worth a message.
   bool ReadsRefused(const Operation& operation) const {
-    return std::any_of(
-        operation.inputs.begin(), operation.inputs.end(),
-        [&](ValueId id) { return id != kNoValue && refused_.contains(id); });
+    return std::ranges::any_of(operation.inputs, [&](ValueId id) {
+      return id != kNoValue && refused_.contains(id);
+    });
   }
 
   absl::Status Add(const Operation& operation) {
@@ -335,10 +335,9 @@ class NetworkWriter {
 
   // Code that fills no element would have variables that nothing reads.
   bool MakesNothing(const Operation& operation) const {
-    return std::all_of(operation.outputs.begin(), operation.outputs.end(),
-                       [&](ValueId id) {
-                         return id == kNoValue || tensors_.at(id).count() == 0;
-                       });
+    return std::ranges::all_of(operation.outputs, [&](ValueId id) {
+      return id == kNoValue || tensors_.at(id).count() == 0;
+    });
   }
 
   absl::Status RefuseType(ValueId id) const {
@@ -393,8 +392,8 @@ class NetworkWriter {
 
   bool IsReadBehind(ValueId id) const {
     const auto& uses = network_.value(id).uses;
-    return std::any_of(uses.begin(), uses.end(),
-                       [&](const Use& use) { return !group_.Has(use.user); });
+    return std::ranges::any_of(
+        uses, [&](const Use& use) { return !group_.Has(use.user); });
   }
 
   const Network& network_;
@@ -417,6 +416,68 @@ std::string WithDefinitions(const RegionStore& store, const std::string& code) {
   }
   return definitions.TakeText() + code;
 }
+
+// Writes the body of an operation, which reads and fills tensors that are
+// there: as many inputs as it has, and as many outputs at most. Refuses what
+// there is no C for.
+absl::Status WriteBody(OperationCode& code, const Network& body,
+                       absl::Span<const CTensor> inputs,
+                       absl::Span<const CTensor> outputs) {
+  std::vector<Refusal> refusals;
+  NetworkWriter writer(body, &code.store(), &refusals);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    writer.AddTensor(body.inputs()[i], inputs[i], true);
+  }
+  // Values that the body only passes on, or gives twice, are copied.
+  std::vector<size_t> copied;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId id = body.outputs()[i];
+    const bool is_made = body.value(id).kind == NetworkValue::Kind::kOutput;
+    if (is_made && !writer.Has(id)) {
+      writer.AddTensor(id, outputs[i], true);
+    } else {
+      copied.push_back(i);
+    }
+  }
+  writer.Write();
+  for (const size_t i : copied) {
+    NODEWISE_RETURN_IF_ERROR(writer.CopyTo(body.outputs()[i], outputs[i]));
+  }
+  if (refusals.empty()) return absl::OkStatus();
+  return Refuse("{}", TextOf(refusals, ", "));
+}
+
+// Writes a branch, which captures the inputs from `first` on.
+absl::Status WriteBranch(OperationCode& code, const char* name,
+                         const Subgraph& branch, size_t first) {
+  std::vector<CTensor> inputs;
+  for (size_t i = 0; i < branch.captures; ++i) {
+    inputs.push_back(code.in(first + i));
+  }
+  std::vector<CTensor> outputs;
+  for (size_t i = 0; i < code.num_outputs(); ++i) {
+    if (!code.wants(i)) return Refuse("an output is not wanted");
+    outputs.push_back(code.out(i));
+  }
+  return At(name, WriteBody(code, *branch.body, inputs, outputs));
+}
+
+// The branches' outputs are of the sizes of the operation's, which are known,
+// so each of them fills the same memory. The operation's inputs are the
+// condition, what the else branch captures, and what the then branch does.
+absl::Status WriteIf(OperationCode& code) {
+  const auto& op = *code.As<ops::If>();
+  code.code().Open("if ({}[0])", code.in(0).name);
+  NODEWISE_RETURN_IF_ERROR(WriteBranch(code, "then_branch", op.then_branch,
+                                       1 + op.else_branch.captures));
+  code.code().Close();
+  code.code().Open("else");
+  NODEWISE_RETURN_IF_ERROR(WriteBranch(code, "else_branch", op.else_branch, 1));
+  code.code().Close();
+  return absl::OkStatus();
+}
+
+constexpr Row kBodyRows[] = {MoveRow<ops::If>(&WriteIf)};
 
 }  // namespace
 
@@ -457,72 +518,6 @@ RegionCode CodeOf(const Region& region, std::vector<Refusal>* refusals) {
   made.keeps_sizes = store.keeps_sizes;
   return made;
 }
-
-namespace {
-
-// Writes the body of an operation, which reads and fills tensors that are
-// there: as many inputs as it has, and as many outputs at most. Refuses what
-// there is no C for.
-absl::Status WriteBody(OperationCode& code, const Network& body,
-                       absl::Span<const CTensor> inputs,
-                       absl::Span<const CTensor> outputs) {
-  std::vector<Refusal> refusals;
-  NetworkWriter writer(body, &code.store(), &refusals);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    writer.AddTensor(body.inputs()[i], inputs[i], true);
-  }
-  // Values that the body only passes on, or gives twice, are copied.
-  std::vector<size_t> copied;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const ValueId id = body.outputs()[i];
-    const bool is_made = body.value(id).kind == NetworkValue::Kind::kOutput;
-    if (is_made && !writer.Has(id)) {
-      writer.AddTensor(id, outputs[i], true);
-    } else {
-      copied.push_back(i);
-    }
-  }
-  writer.Write();
-  for (const size_t i : copied) {
-    NODEWISE_RETURN_IF_ERROR(writer.CopyTo(body.outputs()[i], outputs[i]));
-  }
-  if (refusals.empty()) return absl::OkStatus();
-  return Refuse(TextOf(refusals, ", "));
-}
-
-// Writes a branch, which captures the inputs from `first` on.
-absl::Status WriteBranch(OperationCode& code, const char* name,
-                         const Subgraph& branch, size_t first) {
-  std::vector<CTensor> inputs;
-  for (size_t i = 0; i < branch.captures; ++i) {
-    inputs.push_back(code.in(first + i));
-  }
-  std::vector<CTensor> outputs;
-  for (size_t i = 0; i < code.num_outputs(); ++i) {
-    if (!code.wants(i)) return Refuse("an output is not wanted");
-    outputs.push_back(code.out(i));
-  }
-  return At(name, WriteBody(code, *branch.body, inputs, outputs));
-}
-
-// The branches' outputs are of the sizes of the operation's, which are known,
-// so each of them fills the same memory. The operation's inputs are the
-// condition, what the else branch captures, and what the then branch does.
-absl::Status WriteIf(OperationCode& code) {
-  const auto& op = *code.As<ops::If>();
-  code.code().Open("if ({}[0])", code.in(0).name);
-  NODEWISE_RETURN_IF_ERROR(WriteBranch(code, "then_branch", op.then_branch,
-                                       1 + op.else_branch.captures));
-  code.code().Close();
-  code.code().Open("else");
-  NODEWISE_RETURN_IF_ERROR(WriteBranch(code, "else_branch", op.else_branch, 1));
-  code.code().Close();
-  return absl::OkStatus();
-}
-
-constexpr Row kBodyRows[] = {MoveRow<ops::If>(&WriteIf)};
-
-}  // namespace
 
 absl::Span<const Row> BodyRows() { return kBodyRows; }
 

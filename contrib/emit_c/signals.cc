@@ -128,9 +128,7 @@ void SumAlong(OperationCode& operation, const ResizedPart& part, int64_t outer,
   const std::string indices = operation.store().Table(index);
   const std::string weights = operation.store().Table(weight);
   CodeWriter& code = operation.code();
-  code.For("n", outer);
-  code.For("o", part.out);
-  code.For("i", inner);
+  code.For({{"n", outer}, {"o", part.out}, {"i", inner}});
   code.Line("double sum = 0;");
   code.Open("for (int64_t t = {0}[o]; t < {0}[o + 1]; ++t)", begins);
   code.Line("sum += {}[t] * (double){}[(n * {} + {}[t]) * {} + i];", weights,
@@ -153,8 +151,7 @@ void FillOutside(OperationCode& operation,
     if (part.taps != nullptr && !part.taps->is_outside.empty()) {
       const auto& outside = part.taps->is_outside;
       const Sizes flags(outside.begin(), outside.end());
-      code.For("n", outer);
-      code.For("o", part.out);
+      code.For({{"n", outer}, {"o", part.out}});
       code.Line("if (!{}[o]) continue;", operation.store().Table(flags));
       code.Each("i", inner, "{}[(n * {} + o) * {} + i] = {};", y.name, part.out,
                 inner, CastText(DoubleText(value), kFloat64, y.dtype));
@@ -170,8 +167,8 @@ void WriteSums(OperationCode& operation, const std::vector<ResizedPart>& parts,
                double outside) {
   const CTensor& y = operation.out();
   CTensor from = operation.in(0);
-  int64_t left = std::count_if(parts.begin(), parts.end(),
-                               [](const auto& p) { return p.taps != nullptr; });
+  int64_t left = std::ranges::count_if(
+      parts, [](const auto& p) { return p.taps != nullptr; });
   if (left == 0) {
     const View view = CompactView(y.sizes);
     return CopyCode(&operation.code(), y.sizes, from.name, view, y.name, view);
@@ -202,9 +199,8 @@ absl::Status WriteResized(OperationCode& code, bool is_nearest,
   const CTensor& y = code.out();
   if (x.count() == 0) return Refuse("its input is empty");
   const auto parts = PartsOf(x.sizes, y.sizes, taps);
-  const bool has_outside =
-      std::any_of(taps.begin(), taps.end(),
-                  [](const auto& side) { return !side.is_outside.empty(); });
+  const bool has_outside = std::ranges::any_of(
+      taps, [](const auto& side) { return !side.is_outside.empty(); });
   is_nearest && !has_outside ? WriteNearest(code, parts)
                              : WriteSums(code, parts, outside);
   return absl::OkStatus();
@@ -289,26 +285,21 @@ absl::Status WriteTransform(OperationCode& operation,
   const int64_t given =
       std::min(lines.size, is_real_inverse ? length / 2 + 1 : length);
   CodeWriter& code = operation.code();
-  code.For("o", lines.outer);
-  code.For("i", lanes);
-  code.For("k", y.sizes[at]);
+  code.For({{"o", lines.outer}, {"i", lanes}, {"k", y.sizes[at]}});
   code.Line("double re = 0.0, im = 0.0;");
   code.For("n", given);
   code.Line("const {}* const from = {} + ((o * {} + n) * {} + i) * {};",
             x.type(), x.name, lines.size, lanes, parts);
   code.Line(
-      "const double angle = {}6.283185307179586 * "
-      "(double)(k * n % {}) / {}.0;",
+      "const double angle = {}6.283185307179586 * (double)(k * n % {}) / {}.0;",
       is_inverse ? "" : "-", length, length);
   code.Line("const double a = from[0], c = cos(angle), s = sin(angle);");
   code.Line("const double b = {};", parts == 2 ? "from[1]" : "0.0");
   if (is_real_inverse) {
     // The other half of the spectrum is its mirror image, and what is its own
     // is real.
-    code.Line(
-        "re += n == 0 || 2 * n == {} ? a * c : 2.0 * (a * c "
-        "- b * s);",
-        length);
+    code.Line("re += n == 0 || 2 * n == {} ? a * c : 2.0 * (a * c - b * s);",
+              length);
   } else {
     code.Line("re += a * c - b * s;");
     code.Line("im += a * s + b * c;");

@@ -270,10 +270,9 @@ void WriteRows(CodeWriter* code, const Conv& conv, const std::string& image) {
   code->Line("const element_type* w = {} + m * {};", conv.w.name,
              conv.group_channels() * plan.taps());
   plan.OpenRows(code);
-  code->Line(
-      "sum_type* restrict row = (sum_type*){} + (n * {} + m) * {} "
-      "+ {};",
-      conv.y.name, conv.w.sizes[0], CountIn(plan.output), plan.RowIndex());
+  code->Line("sum_type* restrict row = (sum_type*){} + (n * {} + m) * {} + {};",
+             conv.y.name, conv.w.sizes[0], CountIn(plan.output),
+             plan.RowIndex());
   code->Each("o", plan.output.back(), "row[o] = {};",
              conv.bias.empty() ? "0" : conv.bias + "[m]");
   const bool is_joined =
@@ -388,8 +387,7 @@ absl::Status WriteQLinearConv(OperationCode& code) {
     return fmt::format("(double){}[{}]", code.in(i).name,
                        code.in(i).count() == 1 ? "0" : "m");
   };
-  code.code().For("n", sums.sizes[0]);
-  code.code().For("m", channels);
+  code.code().For({{"n", sums.sizes[0]}, {"m", channels}});
   code.code().Line("const double factor = (double){}[0] * {};", code.in(1).name,
                    of_channel(4));
   code.code().For("i", inner);
@@ -491,9 +489,7 @@ absl::Status WriteConvTranspose(OperationCode& operation) {
   code.Line("typedef {} float_type;", y.type());
   code.Line("float_type* sums = {};", sums);
   code.Line("const int64_t weights = {};", outputs * taps);
-  code.For("n", x.sizes[0]);
-  code.For("g", op.group);
-  code.For("m", outputs);
+  code.For({{"n", x.sizes[0]}, {"g", op.group}, {"m", outputs}});
   code.Line("const float_type* x = {} + (n * {} + g) * {};", x.name, op.group,
             channels * CountIn(plan.input));
   code.Line("const float_type* w = {} + g * {} * weights + m * {};", w.name,
@@ -548,8 +544,7 @@ absl::Status WritePool(OperationCode& operation, const WindowPlan& plan,
   code.Each("o", plan.output.back(), "{}[o] = {};", row, pooling.first);
   plan.OpenTaps(&code);
   code.Line("const {}* from = {} + {};", x.type(), from, plan.SourceIndex());
-  code.For("k", plan.window.kernel.back());
-  code.For("o", plan.output.back());
+  code.For({{"k", plan.window.kernel.back()}, {"o", plan.output.back()}});
   code.Line("const {} a = from[{} + k * {}];", x.type(), plan.UnderTap(0),
             plan.window.dilations.back());
   code.Line(fmt::runtime(pooling.step), fmt::arg("row", row + "[o]"),
