@@ -129,11 +129,9 @@ class GraphMaker {
   }
 
   void AddEntry(ValueId id, const TensorType& type, uint32_t output) {
-    GraphEntry entry;
-    entry.shape = *type.sizes();
-    entry.dtype = type.dtype;
-    entry.storage_id = StorageOf(id);
-    graph.entries.push_back(std::move(entry));
+    graph.entries.push_back({.shape = *type.sizes(),
+                             .dtype = type.dtype,
+                             .storage_id = StorageOf(id)});
     const auto node = static_cast<uint32_t>(graph.nodes.size());
     entries_[id] = {node, output, 0};
   }

@@ -47,12 +47,6 @@ absl::StatusOr<OutputInfos> Infer(const Operation& operation,
   return def.infer(operation.attrs.get(), inputs, operation.outputs.size());
 }
 
-bool HaveSameTypes(const OutputInfos& a, const OutputInfos& b) {
-  return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
-    return one.type == other.type;
-  });
-}
-
 // The operator itself is asked: without what the constant holds, does it tell
 // less of its outputs? No table of operators has to say so, and a new operator
 // is right from the start.
@@ -63,7 +57,9 @@ bool DecidesTypes(const Network& network, const Operation& operation,
   infos[slot].constant = nullptr;
   infos[slot].elements = nullptr;
   const auto without = Infer(operation, infos);
-  return !with.ok() || !without.ok() || !HaveSameTypes(*with, *without);
+  return !with.ok() || !without.ok() ||
+         !std::ranges::equal(*with, *without, {}, &OutputInfo::type,
+                             &OutputInfo::type);
 }
 
 // Makes a network of some operations of another: every value that is made
@@ -78,6 +74,8 @@ class RegionMaker {
         layouts_(layouts),
         made_{{Network(name), {}, {}, {}}, {}, {}, {}} {}
 
+  // `outputs` are values of these operations; empty: those of the last one.
+  // REQUIRES: nothing else of them is read by others.
   absl::StatusOr<PlannedNode> Make(const ObservedRegion& region) {
     for (const auto& [domain, version] : source_.data().opsets) {
       NODEWISE_RETURN_IF_ERROR(network().SetOpset(domain, version));
@@ -97,10 +95,9 @@ class RegionMaker {
   Network& network() { return made_.region.network; }
 
   absl::Status Add(const Operation& operation) {
-    NewOperation added;
-    added.attrs = operation.attrs;
-    added.name = operation.name;
-    added.origin = operation.origin;
+    NewOperation added{.attrs = operation.attrs,
+                       .name = operation.name,
+                       .origin = operation.origin};
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
       NODEWISE_ASSIGN_OR_RETURN(added.inputs.emplace_back(),
                                 Input(operation, i));
@@ -212,16 +209,10 @@ class RegionMaker {
   std::unordered_map<ValueId, ValueId> constants_;  // Those inside.
 };
 
-// Makes the node of a region. `outputs` are values of these operations; empty:
-// those of the last one. REQUIRES: nothing else of them is read by others.
-absl::StatusOr<PlannedNode> MakeRegion(const Network& source,
-                                       const ObservedRegion& region,
-                                       const std::string& name,
-                                       const RegionLayouts& layouts) {
-  return RegionMaker(source, name, layouts).Make(region);
-}
-
-// Walks over the nodes in their order, handing memory out and taking it back.
+// Lets what nodes make share memory where it is not needed at the same time:
+// no node writes where it reads, and what is an output of the network shares
+// with nothing that is made later. Walks over the nodes in their order, handing
+// memory out and taking it back.
 class StorageSharer {
  public:
   StorageSharer(const Network& network, const NodeTable& nodes)
@@ -293,13 +284,6 @@ class StorageSharer {
   std::multimap<int64_t, Block> used_;  // By the last node that needs it.
   std::multimap<size_t, Block> free_;   // By size.
 };
-
-// Lets what nodes make share memory where it is not needed at the same time:
-// no node writes where it reads, and what is an output of the network shares
-// with nothing that is made later.
-StorageTable ShareStorage(const Network& network, const NodeTable& nodes) {
-  return StorageSharer(network, nodes).Share();
-}
 
 constexpr char kPass[] = "lowering";
 
@@ -374,8 +358,7 @@ std::string HowToSizeResult(const Network& network, const Operation& operation,
                        NameOf(Way::kInputs));
   }
   return fmt::format(
-      "{}, whose run tells them, {} for the inputs that decide "
-      "them, or {}",
+      "{}, whose run tells them, {} for the inputs that decide them, or {}",
       NameOf(Way::kInputs), NameOf(Way::kFreeze), NameOf(Way::kDims));
 }
 
@@ -464,12 +447,9 @@ absl::StatusOr<NodeTable> NodesOf(const Network& network,
   std::unordered_set<std::string> names = NamesBeforeNodes(network);
   NodeTable nodes;
   for (const ObservedRegion& region : regions) {
-    NODEWISE_ASSIGN_OR_RETURN(
-        nodes.emplace_back(),
-        MakeRegion(
-            network, region,
-            FreeName(network.operation(region.operations.back()).name, &names),
-            layouts));
+    const std::string& name = network.operation(region.operations.back()).name;
+    RegionMaker maker(network, FreeName(name, &names), layouts);
+    NODEWISE_ASSIGN_OR_RETURN(nodes.emplace_back(), maker.Make(region));
   }
   return nodes;
 }
@@ -496,7 +476,7 @@ absl::StatusOr<LoweringPlan> LoweringPlan::Make(const Network& network,
   NODEWISE_ASSIGN_OR_RETURN(NodeTable nodes,
                             NodesOf(network, regions, layouts));
   StorageTable storage(network.data().values.size(), kOwnStorage);
-  if (options.reuse_storage) storage = ShareStorage(network, nodes);
+  if (options.reuse_storage) storage = StorageSharer(network, nodes).Share();
   Kernels kernels = KernelsOf(nodes, options);
   return LoweringPlan(
       network.version(),
