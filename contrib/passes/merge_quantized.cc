@@ -152,11 +152,6 @@ struct Chain {
   const Operation* quantize = nullptr;
 };
 
-// Only a Conv has one.
-ValueId BiasOf(const Operation& conv) {
-  return conv.inputs.size() > 2 ? conv.inputs[2] : kNoValue;
-}
-
 // Both factors must come out of DequantizeLinear. A bias may be a constant of
 // floats, which is turned into integers later.
 absl::Status AddFactors(const Network& network, bool is_conv, Chain* chain) {
@@ -175,7 +170,7 @@ absl::Status AddFactors(const Network& network, bool is_conv, Chain* chain) {
     }
     chain->dequantizes.push_back(maker->id);
   }
-  const ValueId bias = is_conv ? BiasOf(*chain->product) : kNoValue;
+  const ValueId bias = is_conv ? InputOf(*chain->product, 2) : kNoValue;
   const Operation* const bias_maker =
       bias == kNoValue ? nullptr : DequantizeOf(network, bias);
   if (bias_maker != nullptr) chain->dequantizes.push_back(bias_maker->id);
@@ -285,7 +280,7 @@ absl::StatusOr<MergePlan> PlanMerge(const Network& network,
   product.w = factor(1, roles.w);
   product.y = QuantizedBy(*chain.quantize, roles.y);
   NODEWISE_RETURN_IF_ERROR(FindFacts(network, &product));
-  const ValueId bias = product.is_conv ? BiasOf(*chain.product) : kNoValue;
+  const ValueId bias = product.is_conv ? InputOf(*chain.product, 2) : kNoValue;
   if (bias != kNoValue) {
     NODEWISE_ASSIGN_OR_RETURN(plan.bias, IntegerBiasOf(network, product, bias));
     product.bias = plan.bias->numbers;

@@ -3,8 +3,6 @@
 
 #include "contrib/passes/network_rewriter.h"
 
-#include <algorithm>
-
 #include "fmt/format.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status.h"
@@ -43,12 +41,11 @@ absl::StatusOr<ValueId> NetworkRewriter::Add(OpAttrs attrs,
                                              std::vector<ValueId> inputs,
                                              OperationId before,
                                              std::string_view name) {
-  NewOperation wanted;
-  wanted.attrs = std::move(attrs);
-  wanted.inputs = std::move(inputs);
-  wanted.name = FreeName(name, &operation_names_);
-  wanted.outputs = {FreeName(name, &value_names_)};
-  wanted.before = before;
+  NewOperation wanted{.attrs = std::move(attrs),
+                      .inputs = std::move(inputs),
+                      .name = FreeName(name, &operation_names_),
+                      .outputs = {FreeName(name, &value_names_)},
+                      .before = before};
   // It does the work of what it is called like, or a part of that of what it
   // stands before.
   const OperationId replaced =

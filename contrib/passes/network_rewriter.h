@@ -44,9 +44,9 @@ class NetworkRewriter {
   template <typename Class>
   absl::StatusOr<ValueId> Add(const Class& op, std::vector<ValueId> inputs,
                               OperationId before, std::string_view name) {
-    auto def = RowOf(&kTypeTag<Class>);
-    if (!def.ok()) return def.status();
-    return Add(OpAttrs::Of(*def, op), std::move(inputs), before, name);
+    NODEWISE_ASSIGN_OR_RETURN(const OperatorDef* const def,
+                              RowOf(&kTypeTag<Class>));
+    return Add(OpAttrs::Of(def, op), std::move(inputs), before, name);
   }
   absl::StatusOr<ValueId> AddConstant(std::string_view name, NDArray data);
 

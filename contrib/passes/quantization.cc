@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "contrib/passes/network_rewriter.h"
 #include "contrib/passes/quantization_rewrites.h"

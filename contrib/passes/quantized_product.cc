@@ -34,10 +34,6 @@ constexpr double kMostSteps = 0x1p21;
 // them, are beyond the ends of a type of 8 bits, regardless of its zero point.
 constexpr double kLeastFactor = 0x1p-16;
 
-ValueId InputOf(const Operation& operation, size_t i) {
-  return i < operation.inputs.size() ? operation.inputs[i] : kNoValue;
-}
-
 // One number: of rank 0, or the only one of rank 1.
 bool IsOne(const std::vector<int64_t>& sizes) {
   return sizes.size() <= 1 && Product(sizes) == 1;
@@ -210,6 +206,13 @@ struct SumLimits {
   double factor = std::numeric_limits<double>::max();
 };
 
+bool AreFactorsKnown(const QuantizedProduct& product) {
+  return !product.x_facts.scales.empty() && !product.w_facts.scales.empty();
+}
+bool AreScalesKnown(const QuantizedProduct& product) {
+  return AreFactorsKnown(product) && !product.y_facts.scales.empty();
+}
+
 // Lists with one number count for all lines, so the longest list says how many
 // lines there are.
 SumLimits LimitsOf(const QuantizedProduct& product,
@@ -221,8 +224,7 @@ SumLimits LimitsOf(const QuantizedProduct& product,
                                            product.x_facts.zeros);
   const auto [least, most] =
       std::ranges::minmax_element(product.x_facts.scales);
-  const bool is_known = !product.x_facts.scales.empty() && !scales.empty() &&
-                        !product.y_facts.scales.empty();
+  const bool is_known = AreScalesKnown(product);
   SumLimits limits;
   for (size_t i = 0; i < lines; ++i) {
     const double bias = std::fabs(At(product.bias, i));
@@ -247,10 +249,6 @@ double StepOf(const QuantizedProduct& product, size_t channel) {
   return static_cast<float>(ExactStepOf(product, channel));
 }
 
-bool AreScalesKnown(const QuantizedProduct& product) {
-  return !product.x_facts.scales.empty() && !product.w_facts.scales.empty();
-}
-
 // Returns whether `scale` is x_scale * w_scale in every run: as a constant, or
 // multiplied in the network.
 bool IsProductOfScales(const Network& network, const QuantizedProduct& product,
@@ -264,7 +262,7 @@ bool IsProductOfScales(const Network& network, const QuantizedProduct& product,
     return (a == x && b == w) || (a == w && b == x);
   }
   const auto numbers = NumbersOf(network, scale);
-  if (!numbers.has_value() || !AreScalesKnown(product)) return false;
+  if (!numbers.has_value() || !AreFactorsKnown(product)) return false;
   if (numbers->size() != 1 && numbers->size() != channels) return false;
   for (size_t i = 0; i < channels; ++i) {
     if (At(*numbers, i) != StepOf(product, i)) return false;
@@ -307,7 +305,7 @@ absl::StatusOr<double> StepsIn(const QuantizedProduct& product, double x,
 
 absl::StatusOr<IntegerBias> BiasFromFloats(const QuantizedProduct& product,
                                            const NDArray& floats) {
-  if (!AreScalesKnown(product)) {
+  if (!AreFactorsKnown(product)) {
     return Refuse("the bias is a constant, but x_scale or w_scale is not");
   }
   IntegerBias bias;
@@ -328,6 +326,10 @@ absl::StatusOr<IntegerBias> BiasFromFloats(const QuantizedProduct& product,
 }
 
 }  // namespace
+
+ValueId InputOf(const Operation& operation, size_t i) {
+  return i < operation.inputs.size() ? operation.inputs[i] : kNoValue;
+}
 
 QuantizedTensor DequantizedBy(const Operation& operation,
                               std::string_view role) {
@@ -511,10 +513,7 @@ absl::StatusOr<Agreement> AgreementOf(const Network& network,
         "(sums of integers have 32 bits)",
         limits.sum);
   }
-  if (product.x_facts.scales.empty() || product.w_facts.scales.empty() ||
-      product.y_facts.scales.empty()) {
-    return Agreement::kNotKnown;
-  }
+  if (!AreScalesKnown(product)) return Agreement::kNotKnown;
   // Sums too large for float32 are beyond the end of the range in both forms.
   const bool is_exact =
       ArePowersOfTwo(product.x_facts.scales) &&

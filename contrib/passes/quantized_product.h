@@ -11,6 +11,9 @@
 
 namespace nodewise {
 
+// Returns an input; kNoValue if it is not given.
+ValueId InputOf(const Operation& operation, size_t i);
+
 // A tensor of integers with what relates it to floats: (data - zero) * scale.
 struct QuantizedTensor {
   std::string_view role;  // How reasons name it: "x".

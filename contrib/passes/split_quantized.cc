@@ -89,9 +89,8 @@ absl::StatusOr<QuantizedProduct> ProductOf(const Operation& operation,
   return product;
 }
 
-ValueId QuantizedBiasOf(const Operation& operation) {
-  return operation.inputs.size() > 8 ? operation.inputs[8] : kNoValue;
-}
+// Where both operators have the bias.
+constexpr size_t kBias = 8;
 
 // A split is done regardless of how near the results are, so an error only
 // means that nothing is known.
@@ -166,10 +165,10 @@ absl::StatusOr<ValueId> AddFloatProduct(OperationId id,
     return rewriter.Add(ops::MatMul{}, {x, w}, id, name + "_float");
   }
   std::vector<ValueId> inputs = {x, w};
-  if (QuantizedBiasOf(operation) != kNoValue) {
+  if (InputOf(operation, kBias) != kNoValue) {
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId bias,
-        AddBias(product, QuantizedBiasOf(operation), id, name, rewriter));
+        AddBias(product, InputOf(operation, kBias), id, name, rewriter));
     inputs.push_back(bias);
   }
   const auto& op = *operation.attrs.As<ops::QLinearConv>();
@@ -180,8 +179,7 @@ absl::StatusOr<ValueId> AddFloatProduct(OperationId id,
 absl::Status CheckFakeQuantize(const Network& network,
                                const Operation& operation) {
   const auto& op = *operation.attrs.As<ops::FakeQuantize>();
-  const bool has_zero =
-      operation.inputs.size() > 2 && operation.inputs[2] != kNoValue;
+  const ValueId zero = InputOf(operation, 2);
   const TensorType& x = network.value(operation.inputs[0]).type;
   const TensorType& scale = network.value(operation.inputs[1]).type;
   const auto sizes = scale.sizes();
@@ -196,7 +194,7 @@ absl::Status CheckFakeQuantize(const Network& network,
         RequireOpset(network, kBlocksSince, "scales by block"));
   }
   const DLDataType zero_type =
-      has_zero ? TypeOf(network, operation.inputs[2]) : kUint8;
+      zero == kNoValue ? kUint8 : TypeOf(network, zero);
   if (op.output_dtype.has_value() ||
       (!(zero_type == kUint8) && !(zero_type == kInt8))) {
     NODEWISE_RETURN_IF_ERROR(
@@ -235,7 +233,7 @@ RewriteResult SplitProduct(OperationId id, NetworkRewriter& rewriter) {
                    {floats, product.y.scale, product.y.zero}, id,
                    operation.name + "_quantize"));
   const Agreement agreement =
-      KnownAgreement(network, QuantizedBiasOf(operation), product);
+      KnownAgreement(network, InputOf(operation, kBias), product);
   NODEWISE_RETURN_IF_ERROR(
       rewriter.Replace({.old = operation.outputs[0],
                         .made = made,
@@ -252,9 +250,7 @@ RewriteResult SplitFakeQuantize(OperationId id, NetworkRewriter& rewriter) {
   NODEWISE_RETURN_IF_ERROR(CheckNoBarriers(network, operation));
   NODEWISE_RETURN_IF_ERROR(CheckFakeQuantize(network, operation));
   const auto& op = *operation.attrs.As<ops::FakeQuantize>();
-  QuantizedTensor tensor;
-  tensor.role = "x";
-  tensor.scale = operation.inputs[1];
+  const QuantizedTensor tensor{.role = "x", .scale = operation.inputs[1]};
   NODEWISE_RETURN_IF_ERROR(CheckScales(network, tensor));
   const DLDataType type = TypeOf(network, operation.inputs[0]);
   ops::QuantizeLinear quantize;
