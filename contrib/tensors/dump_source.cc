@@ -109,7 +109,7 @@ constexpr char kCutOff[] = "the dump ends before it";
 // A tensor that the file has, or should have.
 struct FileTensor {
   TensorKey key;
-  std::optional<uint32_t> node;  // Its number, if known.
+  std::optional<uint32_t> node = {};  // Its number, if known.
   const NDArray* tensor = nullptr;
   bool is_joined = false;  // With a record.
 
@@ -198,9 +198,8 @@ class DumpJoiner {
   // A name that does not come apart is a key by itself. A number whose node is
   // called otherwise in the graph is not believed.
   void AddFileTensor(const std::string& name, const NDArray* tensor) {
-    FileTensor file;
-    file.key = {.node = name, .source = dump_.folder};
-    file.tensor = tensor;
+    FileTensor file{.key = {.node = name, .source = dump_.folder},
+                    .tensor = tensor};
     const auto parts = ParseDumpKey(name);
     if (parts.ok()) {
       file.key.slot = parts->output;
@@ -224,10 +223,8 @@ class DumpJoiner {
   // The key of a node is made once: a dump has many items of each node.
   Item ItemOf(const NodeRecord& record, TensorRole role) {
     const uint32_t node = Index(record.node);
-    auto key = joined_.keys.find(node);
-    if (key == joined_.keys.end()) {
-      key = joined_.keys.emplace(node, keys_.KeyOf(node)).first;
-    }
+    const auto [key, is_new] = joined_.keys.try_emplace(node);
+    if (is_new) key->second = keys_.KeyOf(node);
     return {.node = &key->second, .slot = record.slot, .role = role};
   }
 
@@ -275,10 +272,10 @@ class DumpJoiner {
   // TVM writes no records, and its tensors in no particular order: a run comes
   // to the inputs first and then to the nodes by their numbers.
   void AddUnrecorded() {
-    std::stable_sort(files_.begin(), files_.end(),
-                     [this](const FileTensor& a, const FileTensor& b) {
-                       return OrderOf(a) < OrderOf(b);
-                     });
+    std::ranges::stable_sort(files_,
+                             [this](const FileTensor& a, const FileTensor& b) {
+                               return OrderOf(a) < OrderOf(b);
+                             });
     for (const FileTensor& file : files_) {
       if (file.is_joined) continue;
       Item item{.node = &joined_.names.emplace_back(file.key.node),

@@ -189,10 +189,9 @@ class DictParser {
     }
     for (const RefusedType& row : kRefused) {
       if (!name.starts_with(row.name)) continue;
-      return Refusal(
-          at, fmt::format("array has type '{}', expected a number type such "
-                          "as '<f4' (these are {})",
-                          descr, row.what));
+      return Refusal(at, fmt::format("array has type '{}', expected a number "
+                                     "type such as '<f4' (these are {})",
+                                     descr, row.what));
     }
     return ErrorAt(at, fmt::format("array has the unknown type '{}', expected "
                                    "one such as '<f4' or '|b1'",
@@ -377,8 +376,7 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(ByteReader* reader) {
   if (!LooksLikeNpy(magic)) {
     return reader->ErrorAt(
         start,
-        "no .npy file begins so, expected \"\\x93NUMPY\" (is this an "
-        "array?)");
+        "no .npy file begins so, expected \"\\x93NUMPY\" (is this an array?)");
   }
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t length, ReadHeaderLength(reader));
   const size_t base = reader->offset();

@@ -303,8 +303,7 @@ class WireReader {
         return ReadBytes(wire, "raw_data", &to->fields.raw);
       case kSegment:
         return reader_.ErrorAt(start,
-                               "is a segment of a tensor, expected all "
-                               "of it");
+                               "is a segment of a tensor, expected all of it");
       case kExternalData:
         return reader_.ErrorAt(start,
                                "has its data in another file, expected "
@@ -315,11 +314,10 @@ class WireReader {
   }
 
   absl::Status WrongWire(const char* what, WireType wire) const {
-    return reader_.ErrorAt(
-        reader_.offset(),
-        fmt::format("{} has wire type {}, which it cannot have (is this a "
-                    "TensorProto?)",
-                    what, static_cast<int>(wire)));
+    return reader_.ErrorAt(reader_.offset(),
+                           fmt::format("{} has wire type {}, which it cannot "
+                                       "have (is this a TensorProto?)",
+                                       what, static_cast<int>(wire)));
   }
 
   absl::Status ReadBytes(WireType wire, const char* what,
@@ -402,9 +400,8 @@ class WireReader {
         return ReadBytes(wire, "unknown field", &bytes);
       }
     }
-    return reader_.ErrorAt(start,
-                           "has a wire type that there is not (is this a "
-                           "TensorProto?)");
+    return reader_.ErrorAt(
+        start, "has a wire type that there is not (is this a TensorProto?)");
   }
 
   ByteReader reader_;
@@ -437,7 +434,7 @@ constexpr uint64_t kGraphOfModel = 7;
 struct MessageField {
   uint64_t number = 0;
   uint64_t kind = 0;
-  absl::Span<const uint8_t> bytes;  // The value of a kBytes.
+  absl::Span<const uint8_t> bytes;  // The value, but for a kVarint.
 };
 
 // The text has no place for a name, since it is not known yet which message
@@ -451,28 +448,19 @@ absl::StatusOr<MessageField> ReadMessageField(ByteReader* reader) {
   };
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t tag, read_number());
   MessageField field{tag >> 3, tag & 7, {}};
-  absl::Status status;
-  switch (field.kind) {
-    case kVarint:
-      status = read_number().status();
-      break;
-    case kFixed64:
-      status = reader->Bytes("field", sizeof(uint64_t)).status();
-      break;
-    case kFixed32:
-      status = reader->Bytes("field", sizeof(uint32_t)).status();
-      break;
-    case kBytes: {
-      NODEWISE_ASSIGN_OR_RETURN(const uint64_t size, read_number());
-      NODEWISE_ASSIGN_OR_RETURN(field.bytes, reader->Bytes("field", size));
-      break;
-    }
-    default:
-      status = reader->ErrorAt(
-          start, fmt::format("a field of kind {}, expected a message of ONNX",
-                             field.kind));
+  if (field.kind == kVarint) {
+    NODEWISE_RETURN_IF_ERROR(read_number().status());
+    return field;
   }
-  NODEWISE_RETURN_IF_ERROR(status);
+  uint64_t size = field.kind == kFixed64 ? 8 : 4;
+  if (field.kind == kBytes) {
+    NODEWISE_ASSIGN_OR_RETURN(size, read_number());
+  } else if (field.kind != kFixed64 && field.kind != kFixed32) {
+    return reader->ErrorAt(
+        start, fmt::format("a field of kind {}, expected a message of ONNX",
+                           field.kind));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(field.bytes, reader->Bytes("field", size));
   return field;
 }
 

@@ -96,9 +96,9 @@ TensorType TensorType::Of(const DLTensor& tensor) {
 }
 
 bool TensorType::is_static() const {
-  return has_rank() &&
-         std::all_of(shape->begin(), shape->end(),
-                     [](const Dim& dim) { return dim.is_known(); });
+  return has_rank() && std::ranges::all_of(*shape, [](const Dim& dim) {
+           return dim.is_known();
+         });
 }
 
 std::optional<std::vector<int64_t>> TensorType::sizes() const {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
-#include <new>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -247,10 +246,8 @@ absl::Status FindData(const Archive& archive, uint64_t local, uint64_t packed,
                       uint64_t directory, ZipMember* member) {
   const std::string name = QuotedZipName(member->name);
   if (!archive.HasRecord(local, kZipLocalMagic, kZipLocalBytes)) {
-    return archive.ErrorAt(local,
-                           "member {} is not here, where "
-                           "the directory has it",
-                           name);
+    return archive.ErrorAt(
+        local, "member {} is not here, where the directory has it", name);
   }
   // The extra field of a local header may be longer or shorter than that of the
   // directory, so that its own length decides where the data begins.
@@ -266,17 +263,13 @@ absl::Status FindData(const Archive& archive, uint64_t local, uint64_t packed,
   if (name_bytes != member->name.size() ||
       std::memcmp(archive.bytes().data() + local + kZipLocalBytes,
                   member->name.data(), name_bytes) != 0) {
-    return archive.ErrorAt(local + kZipLocalBytes,
-                           "member has another name than in the "
-                           "directory, expected {}",
-                           name);
+    return archive.ErrorAt(
+        local + kZipLocalBytes,
+        "member has another name than in the directory, expected {}", name);
   }
   if (archive.Get<uint16_t>(local + 8) != member->method) {
-    return archive.ErrorAt(local + 8,
-                           "member {} has another "
-                           "method than in the "
-                           "directory",
-                           name);
+    return archive.ErrorAt(
+        local + 8, "member {} has another method than in the directory", name);
   }
   member->packed = archive.bytes().subspan(member->offset, packed);
   return absl::OkStatus();
@@ -532,9 +525,7 @@ absl::StatusOr<std::vector<ZipMember>> ReadZipDirectory(
     members.push_back(std::move(member));
   }
   if (at != directory.offset + directory.size) {
-    return archive.ErrorAt(at,
-                           "directory goes on behind its {} "
-                           "members",
+    return archive.ErrorAt(at, "directory goes on behind its {} members",
                            directory.count);
   }
   NODEWISE_RETURN_IF_ERROR(CheckOverlap(archive, members));
