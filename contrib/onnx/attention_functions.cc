@@ -11,21 +11,29 @@
 namespace nodewise {
 namespace {
 
+// What the function that all forms call takes.
+constexpr RowList<Param, 20> kAttendInputs = {"q",
+                                              "k",
+                                              "v",
+                                              Optional("visible"),
+                                              Optional("mask"),
+                                              Optional("bias"),
+                                              Optional("sink")};
+constexpr RowList<FunctionAttribute, 20> kAttendAttributes = {
+    {"scale", 0.0F},
+    {"softcap", 0.0F},
+    {"num_heads", 0},
+    {"kv_num_heads", 0},
+    {"smooth", 0}};
+
 constexpr ContribFunction kAttentionFunctions[] = {
     // Softmax(scale q k^T) v of q (B, N, S, H), k and v, side by side again:
     // (B, S, N H). A score may be hidden where `visible` is false, and be
     // increased by the mask and the bias. The sink is one more score for each
     // head, of a value that is 0. Without a scale it is 1 / sqrt(H).
-    HelperRow("AttendAsIs", 11,
-              {"q", "k", "v", Optional("visible"), Optional("mask"),
-               Optional("bias"), Optional("sink")},
-              {"y", Optional("s")},
-              {{"scale", 0.0F},
-               {"softcap", 0.0F},
-               {"num_heads", 0},
-               {"kv_num_heads", 0},
-               {"smooth", 0}},
-              R"(
+    kHelperRow("AttendAsIs", 11, kAttendInputs, {"y", Optional("s")},
+               kAttendAttributes,
+               R"(
        h = Shape(q)
        h = Slice(h, [3], [4])
        t = Shape(k)
@@ -70,16 +78,9 @@ constexpr ContribFunction kAttentionFunctions[] = {
        y = Reshape(y, [0, 0, -1]))"),
     // As the function above, but in float32 where the numbers have 16 bits:
     // kernels keep scores and sums as such.
-    HelperRow("Attend", 11,
-              {"q", "k", "v", Optional("visible"), Optional("mask"),
-               Optional("bias"), Optional("sink")},
-              {"y", Optional("s")},
-              {{"scale", 0.0F},
-               {"softcap", 0.0F},
-               {"num_heads", 0},
-               {"kv_num_heads", 0},
-               {"smooth", 0}},
-              R"(
+    kHelperRow("Attend", 11, kAttendInputs, {"y", Optional("s")},
+               kAttendAttributes,
+               R"(
        wq = nodewise.Widen(q)
        wk = nodewise.Widen(k)
        wv = nodewise.Widen(v)
@@ -93,7 +94,7 @@ constexpr ContribFunction kAttentionFunctions[] = {
        s = CastAs(s, q) if !type(q)=float32 and !type(q)=float64)"),
     // Numbers of fewer bits become float32 and others stay as they are. No
     // condition can say "one of these types" but by a line for each.
-    HelperRow("Widen", 7, {"x"}, {"y"}, {}, R"(
+    kHelperRow("Widen", 7, {"x"}, {"y"}, {}, R"(
        y = Cast<to=1>(x) if !type(x)=float32 and !type(x)=float64
        y = Identity(x) if type(x)=float32
        y = Identity(x) if type(x)=float64)"),
@@ -101,8 +102,8 @@ constexpr ContribFunction kAttentionFunctions[] = {
     // index says, which has lengths of sequences (B), then perhaps their
     // beginnings (2 B), or 1 and 0 by key (B, T) or query and key (B, S, T),
     // and the lowest number for keys behind their query.
-    HelperRow("AttentionMask", 11, {"q", "k", Optional("index")}, {"m"},
-              {{"mask_filter_value", -10000.0F}, {"unidirectional", 0}}, R"(
+    kHelperRow("AttentionMask", 11, {"q", "k", Optional("index")}, {"m"},
+               {{"mask_filter_value", -10000.0F}, {"unidirectional", 0}}, R"(
        s = Shape(q)
        s = Gather(s, #2)
        t = Shape(k)
@@ -138,8 +139,8 @@ constexpr ContribFunction kAttentionFunctions[] = {
        m = Where(future, -3.4028234e38, 0.0) if $unidirectional and !index)"),
     // Turns the first elements of each head of x (B, N, S, H), in pairs, by the
     // angles of cos and sin (B, S, half as many).
-    HelperRow("Rotate", 11, {"x", "cos", "sin"}, {"y"}, {{"interleaved", 0}},
-              R"(
+    kHelperRow("Rotate", 11, {"x", "cos", "sin"}, {"y"}, {{"interleaved", 0}},
+               R"(
        h = Shape(cos)
        h = Slice(h, [2], [3])
        r = Add(h, h)
@@ -170,14 +171,14 @@ constexpr ContribFunction kAttentionFunctions[] = {
     // where the node does not say it, which is twice that of a row of the
     // cache. One place for all means that of the first element; then they count
     // on.
-    ContribRow("RotaryEmbedding", 11,
-               {"input", "position_ids", "cos_cache", "sin_cache"}, {"output"},
-               {{"interleaved", 0},
-                {"is_packed_batching", 0},
-                {"num_heads", 0},
-                {"rotary_embedding_dim", 0},
-                {"scale", 1.0F}},
-               R"(
+    kContribRow("RotaryEmbedding", 11,
+                {"input", "position_ids", "cos_cache", "sin_cache"}, {"output"},
+                {{"interleaved", 0},
+                 {"is_packed_batching", 0},
+                 {"num_heads", 0},
+                 {"rotary_embedding_dim", 0},
+                 {"scale", 1.0F}},
+                R"(
        Y = Refuse() if $scale!=1
        Y = Refuse() if $is_packed_batching
        h = Shape(cos_cache)
@@ -204,20 +205,20 @@ constexpr ContribFunction kAttentionFunctions[] = {
     // lets them be taken apart by a side of 3, unless the node states their
     // sizes. The past is one tensor of keys and values, and so is what is kept
     // for the next call.
-    ContribRow("Attention", 11,
-               {"input", "weights", Optional("bias"), Optional("mask_index"),
-                Optional("past"), Optional("attention_bias"),
-                Optional("past_sequence_length")},
-               {"output", Optional("present")},
-               {{"num_heads", 0, true},
-                {"unidirectional", 0},
-                {"scale", 0.0F},
-                {"mask_filter_value", -10000.0F},
-                {"qkv_hidden_sizes", NoInts()},
-                {"do_rotary", 0},
-                {"rotary_embedding_dim", 0},
-                {"past_present_share_buffer", 0}},
-               R"(
+    kContribRow("Attention", 11,
+                {"input", "weights", Optional("bias"), Optional("mask_index"),
+                 Optional("past"), Optional("attention_bias"),
+                 Optional("past_sequence_length")},
+                {"output", Optional("present")},
+                {{"num_heads", 0, true},
+                 {"unidirectional", 0},
+                 {"scale", 0.0F},
+                 {"mask_filter_value", -10000.0F},
+                 {"qkv_hidden_sizes", NoInts()},
+                 {"do_rotary", 0},
+                 {"rotary_embedding_dim", 0},
+                 {"past_present_share_buffer", 0}},
+                R"(
        Y = Refuse() if past_sequence_length
        Y = Refuse() if $do_rotary
        Y = Refuse() if $past_present_share_buffer
@@ -249,18 +250,18 @@ constexpr ContribFunction kAttentionFunctions[] = {
        output = nodewise.Attend<scale=$scale>(q, k, v, , m, attention_bias))"),
     // Quantized inputs and weights are made real first; the rest is the
     // operator above.
-    ContribRow("QAttention", 11,
-               {"input", "weight", "bias", "input_scale", "weight_scale",
-                Optional("mask_index"), Optional("input_zero_point"),
-                Optional("weight_zero_point"), Optional("past")},
-               {"output", Optional("present")},
-               {{"num_heads", 0, true},
-                {"unidirectional", 0},
-                {"scale", 0.0F},
-                {"mask_filter_value", -10000.0F},
-                {"do_rotary", 0},
-                {"past_present_share_buffer", 0}},
-               R"(
+    kContribRow("QAttention", 11,
+                {"input", "weight", "bias", "input_scale", "weight_scale",
+                 Optional("mask_index"), Optional("input_zero_point"),
+                 Optional("weight_zero_point"), Optional("past")},
+                {"output", Optional("present")},
+                {{"num_heads", 0, true},
+                 {"unidirectional", 0},
+                 {"scale", 0.0F},
+                 {"mask_filter_value", -10000.0F},
+                 {"do_rotary", 0},
+                 {"past_present_share_buffer", 0}},
+                R"(
        Y = Refuse() if $do_rotary
        Y = Refuse() if $past_present_share_buffer
        x = DequantizeLinear(input, input_scale, input_zero_point)
@@ -274,7 +275,7 @@ constexpr ContribFunction kAttentionFunctions[] = {
     // one (5). The bias is one for all three, side by side, and is cut as they
     // are. Each line asks for the rank that it is for, so that one of the forms
     // is left.
-    ContribRow(
+    kContribRow(
         "MultiHeadAttention", 11,
         {"query", Optional("key"), Optional("value"), Optional("bias"),
          Optional("key_padding_mask"), Optional("attention_bias"),
@@ -344,7 +345,7 @@ constexpr ContribFunction kAttentionFunctions[] = {
     // own place, and with a window no more than so many of them.
     // `smooth_softmax` adds a score of 0; its default, -1, would count as set
     // if it were handed on, hence the two calls.
-    ContribRow(
+    kContribRow(
         "GroupQueryAttention", 11,
         {"query", Optional("key"), Optional("value"), Optional("past_key"),
          Optional("past_value"), "seqlens_k", "total_sequence_length",

@@ -62,27 +62,17 @@ struct ContribFunction {
 };
 
 // Rows of the three other domains.
-constexpr ContribFunction ContribRow(std::string_view name, int opset,
-                                     RowList<Param, 20> inputs,
-                                     RowList<Param, 4> outputs,
-                                     RowList<FunctionAttribute, 20> attributes,
-                                     std::string_view body) {
-  return {name, opset, inputs, outputs, attributes, body};
+template <const std::string_view& kDomain>
+constexpr ContribFunction RowIn(std::string_view name, int opset,
+                                RowList<Param, 20> inputs,
+                                RowList<Param, 4> outputs,
+                                RowList<FunctionAttribute, 20> attributes,
+                                std::string_view body) {
+  return {name, opset, inputs, outputs, attributes, body, kDomain};
 }
-constexpr ContribFunction ClassicRow(std::string_view name, int opset,
-                                     RowList<Param, 20> inputs,
-                                     RowList<Param, 4> outputs,
-                                     RowList<FunctionAttribute, 20> attributes,
-                                     std::string_view body) {
-  return {name, opset, inputs, outputs, attributes, body, kClassicDomain};
-}
-constexpr ContribFunction HelperRow(std::string_view name, int opset,
-                                    RowList<Param, 20> inputs,
-                                    RowList<Param, 4> outputs,
-                                    RowList<FunctionAttribute, 20> attributes,
-                                    std::string_view body) {
-  return {name, opset, inputs, outputs, attributes, body, kHelperDomain};
-}
+inline constexpr auto* kContribRow = &RowIn<kContribDomain>;
+inline constexpr auto* kClassicRow = &RowIn<kClassicDomain>;
+inline constexpr auto* kHelperRow = &RowIn<kHelperDomain>;
 
 // Rows of Glow's domain. Nearly all of them have one output, which Glow calls
 // Result, and need no operator that is newer than kGlowOpset; the name of the

@@ -18,8 +18,8 @@ constexpr ContribFunction OfTwo(std::string_view name, std::string_view body) {
 
 constexpr ContribFunction kGlowElementFunctions[] = {
     // scale (x - offset).
-    HelperRow("GlowReal", kGlowOpset, {"x"}, {"y"},
-              {{"scale", 0.0F}, {"offset", 0}}, R"(
+    kHelperRow("GlowReal", kGlowOpset, {"x"}, {"y"},
+               {{"scale", 0.0F}, {"offset", 0}}, R"(
        z = CastAs(#$offset, x) if !type(x)=int32
        y = DequantizeLinear(x, $scale, z) if !type(x)=int32
        i = Cast<to=7>(x) if type(x)=int32
@@ -27,21 +27,21 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        f = Cast<to=1>(i) if type(x)=int32
        y = Mul(f, $scale) if type(x)=int32)"),
     // x - offset, in float32.
-    HelperRow("GlowCentred", kGlowOpset, {"x"}, {"y"}, {{"offset", 0}}, R"(
+    kHelperRow("GlowCentred", kGlowOpset, {"x"}, {"y"}, {{"offset", 0}}, R"(
        i = Cast<to=7>(x)
        i = Sub(i, #$offset)
        y = Cast<to=1>(i))"),
     // x / scale + offset, rounded half to even: not QuantizeLinear, which
     // rounds before it adds the offset.
-    HelperRow("GlowStored", kGlowOpset, {"x"}, {"y"},
-              {{"scale", 0.0F}, {"offset", 0}, {"type", 3}}, R"(
+    kHelperRow("GlowStored", kGlowOpset, {"x"}, {"y"},
+               {{"scale", 0.0F}, {"offset", 0}, {"type", 3}}, R"(
        o = CastAs(#$offset, x)
        s = Div(x, $scale)
        s = Add(s, o)
        s = Round(s)
        y = nodewise.GlowClipped<type=$type>(s))"),
     // Whole numbers as integers of a type, the nearest that it has.
-    HelperRow("GlowClipped", kGlowOpset, {"x"}, {"y"}, {{"type", 3}}, R"(
+    kHelperRow("GlowClipped", kGlowOpset, {"x"}, {"y"}, {{"type", 3}}, R"(
        x = Clip(x, -128, 127) if $type=3
        x = Clip(x, 0, 255) if $type=2
        x = Clip(x, -32768, 32767) if $type=5
@@ -51,11 +51,11 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        y = Cast<to=$type>(x))"),
     // This makes a number of steps of the result's scale the integer that
     // stands for it. Bodies of GlowNumbers::kSteps end with it.
-    HelperRow("GlowSteps", kGlowOpset, {"x"}, {"y"}, {{"type", 3}}, R"(
+    kHelperRow("GlowSteps", kGlowOpset, {"x"}, {"y"}, {{"type", 3}}, R"(
        r = nodewise.RoundAway(x)
        y = nodewise.GlowClipped<type=$type>(r))"),
     // Rounded half away from zero.
-    HelperRow("RoundAway", kGlowOpset, {"x"}, {"y"}, {}, R"(
+    kHelperRow("RoundAway", kGlowOpset, {"x"}, {"y"}, {}, R"(
        a = Abs(x)
        f = Floor(a)
        d = Sub(a, f)
@@ -66,14 +66,14 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        y = Mul(r, s))"),
     // Two numbers of 8 bits, brought to steps of 2^-15, added, and brought to
     // steps of the result.
-    HelperRow("GlowSum", kGlowOpset, {"a", "b"}, {"y"},
-              {{"a_scale", 0.0F},
-               {"a_offset", 0},
-               {"b_scale", 0.0F},
-               {"b_offset", 0},
-               {"scale", 0.0F},
-               {"offset", 0}},
-              R"(
+    kHelperRow("GlowSum", kGlowOpset, {"a", "b"}, {"y"},
+               {{"a_scale", 0.0F},
+                {"a_offset", 0},
+                {"b_scale", 0.0F},
+                {"b_offset", 0},
+                {"scale", 0.0F},
+                {"offset", 0}},
+               R"(
        a = nodewise.GlowLarge<scale=$a_scale, offset=$a_offset>(a)
        b = nodewise.GlowLarge<scale=$b_scale, offset=$b_offset>(b)
        i = Add(a, b)
@@ -82,8 +82,8 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        f = Mul(f, s)
        o = Cast<to=1>(#$offset)
        y = Add(f, o))"),
-    HelperRow("GlowLarge", kGlowOpset, {"x"}, {"y"},
-              {{"scale", 0.0F}, {"offset", 0}}, R"(
+    kHelperRow("GlowLarge", kGlowOpset, {"x"}, {"y"},
+               {{"scale", 0.0F}, {"offset", 0}}, R"(
        f = nodewise.GlowCentred<offset=$offset>(x)
        s = Div($scale, 0.000030517578125)
        f = Mul(f, s)
@@ -214,7 +214,7 @@ constexpr ContribFunction kGlowElementFunctions[] = {
     GlowRow("Regression", {"Input", "Expected"}, {},
             "Result = Identity(Input)"),
     // The fraction is cut off, for either sign.
-    HelperRow("Truncated", kGlowOpset, {"x"}, {"y"}, {}, R"(
+    kHelperRow("Truncated", kGlowOpset, {"x"}, {"y"}, {}, R"(
        a = Abs(x)
        f = Floor(a)
        s = Sign(x)

@@ -15,6 +15,19 @@ namespace {
   "pads=[$Pads[0], $Pads[2], $Pads[4], $Pads[1], $Pads[3], " \
   "$Pads[5]]"
 
+// ONNX's MatMul takes batches, so that two operators mean one thing.
+constexpr char kGlowMatMul[] = R"(
+       Result = MatMul(LHS, RHS) if !$steps
+       lz = CastAs(#$i0_qOffset, LHS)
+       rz = CastAs(#$i1_qOffset, RHS)
+       n = MatMulInteger(LHS, RHS, lz, rz) if $steps
+       f = Cast<to=1>(n)
+       s = Mul($i0_qScale, $i1_qScale)
+       s = Div(s, $o0_qScale)
+       y = Mul(s, f)
+       o = Cast<to=1>(#$o0_qOffset)
+       Result = Add(y, o) if $steps)";
+
 constexpr ContribFunction kGlowLayerFunctions[] = {
     // What finds features of sounds and images, and products whose scales are
     // chosen by what is read.
@@ -104,10 +117,10 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            spatial_scale=$SpatialScale>(x, r, b) if !$Aligned
        Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
     // A number in float32, even if the first input around it has another type.
-    HelperRow("GlowFloat", kGlowOpset, {}, {"y"}, {{"value", 0.0F}},
-              "y = Identity($value)"),
+    kHelperRow("GlowFloat", kGlowOpset, {}, {"y"}, {{"value", 0.0F}},
+               "y = Identity($value)"),
     // Rows as bytes, each with a scale of its own that both ends fit in.
-    HelperRow("GlowDynamic", kGlowOpset, {"x"}, {"y", "scale"}, {}, R"(
+    kHelperRow("GlowDynamic", kGlowOpset, {"x"}, {"y", "scale"}, {}, R"(
        low = ReduceMin(x, [1])
        low = Min(low, 0)
        low = Div(low, -128)
@@ -155,8 +168,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
     // are summed up as integers without their offsets, the bias is brought to
     // the scale of the products and rounded, and the sum is brought to steps of
     // the result, whose offset comes last.
-    HelperRow("GlowBias", kGlowOpset, {"bias", "ratio", "offset"}, {"y"}, {},
-              R"(
+    kHelperRow("GlowBias", kGlowOpset, {"bias", "ratio", "offset"}, {"y"}, {},
+               R"(
        i = Cast<to=6>(bias)
        i = Sub(i, offset)
        f = Cast<to=1>(i)
@@ -165,9 +178,9 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = Cast<to=6>(f))"),
     // Sums of products, with their bias, in steps of the result. A `scale` is
     // that of the products; both may have one number for each channel.
-    HelperRow("GlowProducts", kGlowOpset,
-              {"sums", "bias", "scale", "bias_scale", "bias_offset"}, {"y"},
-              {{"out_scale", 0.0F}, {"rank", 2}}, R"(
+    kHelperRow("GlowProducts", kGlowOpset,
+               {"sums", "bias", "scale", "bias_scale", "bias_offset"}, {"y"},
+               {{"out_scale", 0.0F}, {"rank", 2}}, R"(
        ratio = Div(bias_scale, scale)
        b = nodewise.GlowBias(bias, ratio, bias_offset)
        b = Reshape(b, [1, -1, 1, 1]) if $rank=4
@@ -180,8 +193,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        s = Reshape(s, [1, -1, 1, 1, 1]) if $rank=5
        y = Mul(f, s))"),
     // An activation that is fused into a layer, by its name in Glow.
-    HelperRow("GlowActivated", kGlowOpset, {"x"}, {"y"},
-              {{"kind", "NONE"}, {"args", NoFloats()}}, R"(
+    kHelperRow("GlowActivated", kGlowOpset, {"x"}, {"y"},
+               {{"kind", "NONE"}, {"args", NoFloats()}}, R"(
        y = Identity(x) if $kind=NONE
        y = Relu(x) if $kind=RELU
        y = Sigmoid(x) if $kind=SIGMOID
@@ -351,8 +364,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        Result = Transpose<perm=[0, 2, 3, 4, 1]>(y) if rank(Input)=5 and
            $Layout!=3)"),
     // Which of n numbers belong to each of m windows that cover them evenly.
-    HelperRow("GlowWindows", kGlowOpset, {"m", "n", "like"}, {"mask", "count"},
-              {}, R"(
+    kHelperRow("GlowWindows", kGlowOpset, {"m", "n", "like"}, {"mask", "count"},
+               {}, R"(
        i = Range(#0, m, #1)
        first = Mul(i, n)
        first = Div(first, m)
@@ -428,29 +441,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            bz)
        o = Cast<to=1>(#$o0_qOffset)
        Result = Add(y, o))"),
-    // This and BatchMatMul mean one thing: ONNX's MatMul takes batches.
-    GlowStepsRow("MatMul", {"LHS", "RHS"}, {}, R"(
-       Result = MatMul(LHS, RHS) if !$steps
-       lz = CastAs(#$i0_qOffset, LHS)
-       rz = CastAs(#$i1_qOffset, RHS)
-       n = MatMulInteger(LHS, RHS, lz, rz) if $steps
-       f = Cast<to=1>(n)
-       s = Mul($i0_qScale, $i1_qScale)
-       s = Div(s, $o0_qScale)
-       y = Mul(s, f)
-       o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(y, o) if $steps)"),
-    GlowStepsRow("BatchMatMul", {"LHS", "RHS"}, {}, R"(
-       Result = MatMul(LHS, RHS) if !$steps
-       lz = CastAs(#$i0_qOffset, LHS)
-       rz = CastAs(#$i1_qOffset, RHS)
-       n = MatMulInteger(LHS, RHS, lz, rz) if $steps
-       f = Cast<to=1>(n)
-       s = Mul($i0_qScale, $i1_qScale)
-       s = Div(s, $o0_qScale)
-       y = Mul(s, f)
-       o = Cast<to=1>(#$o0_qOffset)
-       Result = Add(y, o) if $steps)"),
+    GlowStepsRow("MatMul", {"LHS", "RHS"}, {}, kGlowMatMul),
+    GlowStepsRow("BatchMatMul", {"LHS", "RHS"}, {}, kGlowMatMul),
     // ONNX has channels second; where they are last, they are moved.
     GlowRow("BatchNormalization", {"Input", "Scale", "Bias", "Mean", "Var"},
             {{"ChannelIdx", 0}, {"Epsilon", 1e-5F}}, R"(
@@ -545,8 +537,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        l = nodewise.BinaryEntropy(Logits, Targets, , )
        Result = ReduceMean<keepdims=0>(l, [-1]))"),
     // -(p t log s + (1 - t) log(1 - s)) w, where s is the sigmoid of x.
-    HelperRow("BinaryEntropy", kGlowOpset,
-              {"x", "t", Optional("w"), Optional("p")}, {"y"}, {}, R"(
+    kHelperRow("BinaryEntropy", kGlowOpset,
+               {"x", "t", Optional("w"), Optional("p")}, {"y"}, {}, R"(
        n = Neg(x)
        l = Softplus(n)
        p = Sub(p, 1) if p
@@ -557,8 +549,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        k = Mul(u, x)
        y = Add(k, l)
        y = Mul(y, w) if w)"),
-    HelperRow("GlowReduced", kGlowOpset, {"x"}, {"y"},
-              {{"reduction", 0}, {"shape", NoInts()}}, R"(
+    kHelperRow("GlowReduced", kGlowOpset, {"x"}, {"y"},
+               {{"reduction", 0}, {"shape", NoInts()}}, R"(
        m = Identity(x) if $reduction=0
        m = ReduceMean(x) if $reduction=1
        m = ReduceSum(x) if $reduction=2

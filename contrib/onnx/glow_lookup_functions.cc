@@ -10,7 +10,7 @@ namespace {
 constexpr ContribFunction kGlowLookupFunctions[] = {
     // The segment of each of n places; the number of segments for places that
     // are in none. Places are counted up wherever a segment ends.
-    HelperRow("SegmentOf", kGlowOpset, {"n", "lengths"}, {"segment"}, {}, R"(
+    kHelperRow("SegmentOf", kGlowOpset, {"n", "lengths"}, {"segment"}, {}, R"(
        l = Cast<to=7>(lengths)
        ends = CumSum(l, #0)
        ends = Min(ends, n)
@@ -24,7 +24,7 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        n = Reshape(n, [1])
        segment = Slice(count, [0], n, [0]))"),
     // What each segment of rows sums up to.
-    HelperRow("SegmentSums", kGlowOpset, {"rows", "lengths"}, {"sums"}, {}, R"(
+    kHelperRow("SegmentSums", kGlowOpset, {"rows", "lengths"}, {"sums"}, {}, R"(
        shape = Shape(rows)
        n = Gather(shape, #0)
        segment = nodewise.SegmentOf(n, lengths)
@@ -38,8 +38,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        sums = ScatterND<reduction=add>(zeros, segment, rows)
        sums = Slice(sums, [0], count, [0]))"),
     // Indices, and 0 for those that belong to no segment, which may be any.
-    HelperRow("SegmentIndices", kGlowOpset, {"indices", "lengths"}, {"y"}, {},
-              R"(
+    kHelperRow("SegmentIndices", kGlowOpset, {"indices", "lengths"}, {"y"}, {},
+               R"(
        l = Cast<to=7>(lengths)
        total = ReduceSum<keepdims=0>(l, [0])
        n = Shape(indices)
@@ -49,15 +49,15 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        zero = CastAs(#0, indices)
        y = Where(used, indices, zero))"),
     // A number for each row, so shaped that it can be multiplied with the row.
-    HelperRow("BesideRows", kGlowOpset, {"x", "rows"}, {"y"}, {}, R"(
+    kHelperRow("BesideRows", kGlowOpset, {"x", "rows"}, {"y"}, {}, R"(
        n = Shape(rows)
        one = Div(n, n)
        shape = ScatterElements(one, [0], [-1])
        y = Reshape(x, shape))"),
     // The lengths of segments that begin at offsets; the first one reaches from
     // 0 to the first offset if `from_zero`.
-    HelperRow("LengthsOfOffsets", kGlowOpset, {"offsets", "indices"},
-              {"lengths"}, {{"has_end", 0}, {"from_zero", 0}}, R"(
+    kHelperRow("LengthsOfOffsets", kGlowOpset, {"offsets", "indices"},
+               {"lengths"}, {{"has_end", 0}, {"from_zero", 0}}, R"(
        o = Cast<to=7>(offsets)
        n = Shape(indices)
        n = Slice(n, [0], [1])
@@ -68,8 +68,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        lengths = Sub(next, this))"),
     // The float32 that each four bytes of the last side are, or the float16
     // that two are.
-    HelperRow("FloatOfBytes", kGlowBytesOpset, {"bytes"}, {"y"}, {{"half", 0}},
-              R"(
+    kHelperRow("FloatOfBytes", kGlowBytesOpset, {"bytes"}, {"y"}, {{"half", 0}},
+               R"(
        b = Cast<to=12>(bytes)
        f = Cast<to=12>([1, 256, 65536, 16777216]) if !$half
        f = Cast<to=12>([1, 256]) if $half
@@ -80,8 +80,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        h = BitCast<to=10>(h) if $half
        y = Cast<to=1>(h) if $half)"),
     // Rows of integers with their scale and offset behind them, in float32.
-    HelperRow("GlowRows", kGlowBytesOpset, {"rows"}, {"y"},
-              {{"kind", "ui8fused"}}, R"(
+    kHelperRow("GlowRows", kGlowBytesOpset, {"rows"}, {"y"},
+               {{"kind", "ui8fused"}}, R"(
        q = Slice(rows, [0], [-8], [-1])
        q = Slice(rows, [0], [-4], [-1]) if $kind=ui8fusedfp16
        q = Slice(rows, [0], [-4], [-1]) if $kind=ui4fusedfp16
@@ -154,9 +154,9 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
             {"Result"}, kGlowBytesOpset),
     // Sums of rows of bytes, each times its weight; in float16 if `half` and
     // both are of that type.
-    HelperRow("GlowWeighted", kGlowBytesOpset,
-              {"data", "weights", "indices", "lengths"}, {"y"},
-              {{"kind", "ui8fused"}, {"half", 0}}, R"(
+    kHelperRow("GlowWeighted", kGlowBytesOpset,
+               {"data", "weights", "indices", "lengths"}, {"y"},
+               {{"kind", "ui8fused"}, {"half", 0}}, R"(
        i = nodewise.SegmentIndices(indices, lengths)
        rows = Gather(data, i)
        rows = nodewise.GlowRows<kind=$kind>(rows)

@@ -10,21 +10,26 @@
 namespace nodewise {
 namespace {
 
+// The inputs of a residual connection with its normalisation.
+constexpr RowList<Param, 4> kSkipOutputs = {"output", Optional("mean"),
+                                            Optional("inv_std_var"),
+                                            Optional("input_skip_bias_sum")};
+
 constexpr ContribFunction kLayerFunctions[] = {
     // x / 2 (1 + erf(x / sqrt(2))). Where an operator has two rows, ONNX has
     // got an operator for it in the opset of the first; the second one writes
     // it out for models of older opsets.
-    ContribRow("Gelu", 20, {"X"}, {"Y"}, {}, "Y = Gelu(X)"),
-    ContribRow("Gelu", 9, {"X"}, {"Y"}, {}, R"(
+    kContribRow("Gelu", 20, {"X"}, {"Y"}, {}, "Y = Gelu(X)"),
+    kContribRow("Gelu", 9, {"X"}, {"Y"}, {}, R"(
        s = Div(X, 1.4142135623730951)
        e = Erf(s)
        e = Add(e, 1.0)
        m = Mul(X, e)
        Y = Mul(m, 0.5))"),
-    ContribRow("BiasGelu", 20, {"A", "B"}, {"C"}, {}, R"(
+    kContribRow("BiasGelu", 20, {"A", "B"}, {"C"}, {}, R"(
        x = Add(A, B)
        C = Gelu(x))"),
-    ContribRow("BiasGelu", 9, {"A", "B"}, {"C"}, {}, R"(
+    kContribRow("BiasGelu", 9, {"A", "B"}, {"C"}, {}, R"(
        x = Add(A, B)
        s = Div(x, 1.4142135623730951)
        e = Erf(s)
@@ -34,11 +39,11 @@ constexpr ContribFunction kLayerFunctions[] = {
     // The approximation by tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715
     // x^3))). The name X is given anew where there is a bias, so that the lines
     // behind it need no condition.
-    ContribRow("FastGelu", 20, {"X", Optional("bias")}, {"Y"}, {}, R"(
+    kContribRow("FastGelu", 20, {"X", Optional("bias")}, {"Y"}, {}, R"(
        x = Add(X, bias) if bias
        Y = Gelu<approximate=tanh>(x) if bias
        Y = Gelu<approximate=tanh>(X) if !bias)"),
-    ContribRow("FastGelu", 7, {"X", Optional("bias")}, {"Y"}, {}, R"(
+    kContribRow("FastGelu", 7, {"X", Optional("bias")}, {"Y"}, {}, R"(
        X = Add(X, bias) if bias
        c = Mul(X, X)
        c = Mul(c, X)
@@ -50,9 +55,9 @@ constexpr ContribFunction kLayerFunctions[] = {
        m = Mul(X, t)
        Y = Mul(m, 0.5))"),
     // x sigmoid(alpha x), for which ONNX has Swish from opset 24 on.
-    ContribRow("QuickGelu", 24, {"X"}, {"Y"}, {{"alpha", 1.702F}},
-               "Y = Swish<alpha=$alpha>(X)"),
-    ContribRow("QuickGelu", 7, {"X"}, {"Y"}, {{"alpha", 1.702F}}, R"(
+    kContribRow("QuickGelu", 24, {"X"}, {"Y"}, {{"alpha", 1.702F}},
+                "Y = Swish<alpha=$alpha>(X)"),
+    kContribRow("QuickGelu", 7, {"X"}, {"Y"}, {{"alpha", 1.702F}}, R"(
        s = Mul(X, $alpha)
        s = Sigmoid(s)
        Y = Mul(X, s))"),
@@ -60,20 +65,16 @@ constexpr ContribFunction kLayerFunctions[] = {
     // an output of its own since the next layer's residual begins with it. The
     // inverse of the deviation is an output too, which is why the older form
     // multiplies with it and does not divide.
-    ContribRow("SkipLayerNormalization", 17,
-               {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
-               {"output", Optional("mean"), Optional("inv_std_var"),
-                Optional("input_skip_bias_sum")},
-               {{"epsilon", 1e-12F}}, R"(
+    kContribRow("SkipLayerNormalization", 17,
+                {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
+                kSkipOutputs, {{"epsilon", 1e-12F}}, R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
        output, mean, inv_std_var = LayerNormalization<epsilon=$epsilon>(
            input_skip_bias_sum, gamma, beta))"),
-    ContribRow("SkipLayerNormalization", 7,
-               {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
-               {"output", Optional("mean"), Optional("inv_std_var"),
-                Optional("input_skip_bias_sum")},
-               {{"epsilon", 1e-12F}}, R"(
+    kContribRow("SkipLayerNormalization", 7,
+                {"input", "skip", "gamma", Optional("beta"), Optional("bias")},
+                kSkipOutputs, {{"epsilon", 1e-12F}}, R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
        mean = ReduceMean(input_skip_bias_sum, [-1])
@@ -89,20 +90,16 @@ constexpr ContribFunction kLayerFunctions[] = {
     // Here no mean is taken off: the numbers are divided by the root of their
     // mean square. The outputs `mean` and `inv_std_var` are made by no line, so
     // that a model which reads them is refused.
-    ContribRow("SkipSimplifiedLayerNormalization", 23,
-               {"input", "skip", "gamma", Optional("bias")},
-               {"output", Optional("mean"), Optional("inv_std_var"),
-                Optional("input_skip_bias_sum")},
-               {{"epsilon", 1e-12F}}, R"(
+    kContribRow("SkipSimplifiedLayerNormalization", 23,
+                {"input", "skip", "gamma", Optional("bias")}, kSkipOutputs,
+                {{"epsilon", 1e-12F}}, R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
        output = RMSNormalization<epsilon=$epsilon>(
            input_skip_bias_sum, gamma))"),
-    ContribRow("SkipSimplifiedLayerNormalization", 7,
-               {"input", "skip", "gamma", Optional("bias")},
-               {"output", Optional("mean"), Optional("inv_std_var"),
-                Optional("input_skip_bias_sum")},
-               {{"epsilon", 1e-12F}}, R"(
+    kContribRow("SkipSimplifiedLayerNormalization", 7,
+                {"input", "skip", "gamma", Optional("bias")}, kSkipOutputs,
+                {{"epsilon", 1e-12F}}, R"(
        input_skip_bias_sum = Add(input, skip)
        input_skip_bias_sum = Add(input_skip_bias_sum, bias) if bias
        v = Mul(input_skip_bias_sum, input_skip_bias_sum)
@@ -115,12 +112,12 @@ constexpr ContribFunction kLayerFunctions[] = {
     // segments, normalised. Without places, they count from 0 on: the first
     // rows of their table are taken. `mask_index` is how many words of each
     // sequence count; without a mask it is 0 for each, in int32.
-    ContribRow("EmbedLayerNormalization", 17,
-               {"input_ids", Optional("segment_ids"), "word_embedding",
-                "position_embedding", Optional("segment_embedding"), "gamma",
-                "beta", Optional("mask"), Optional("position_ids")},
-               {"output", Optional("mask_index"), Optional("embedding_sum")},
-               {{"epsilon", 1e-12F}, {"mask_index_type", 0}}, R"(
+    kContribRow("EmbedLayerNormalization", 17,
+                {"input_ids", Optional("segment_ids"), "word_embedding",
+                 "position_embedding", Optional("segment_embedding"), "gamma",
+                 "beta", Optional("mask"), Optional("position_ids")},
+                {"output", Optional("mask_index"), Optional("embedding_sum")},
+                {{"epsilon", 1e-12F}, {"mask_index_type", 0}}, R"(
        Y = Refuse() if $mask_index_type
        n = Shape(input_ids) if !position_ids
        n = Gather(n, [1]) if !position_ids
@@ -136,12 +133,12 @@ constexpr ContribFunction kLayerFunctions[] = {
        b = Gather(b, [0]) if !mask
        b = ConstantOfShape(b) if !mask
        mask_index = Cast<to=6>(b) if !mask)"),
-    ContribRow("EmbedLayerNormalization", 11,
-               {"input_ids", Optional("segment_ids"), "word_embedding",
-                "position_embedding", Optional("segment_embedding"), "gamma",
-                "beta", Optional("mask"), Optional("position_ids")},
-               {"output", Optional("mask_index"), Optional("embedding_sum")},
-               {{"epsilon", 1e-12F}, {"mask_index_type", 0}}, R"(
+    kContribRow("EmbedLayerNormalization", 11,
+                {"input_ids", Optional("segment_ids"), "word_embedding",
+                 "position_embedding", Optional("segment_embedding"), "gamma",
+                 "beta", Optional("mask"), Optional("position_ids")},
+                {"output", Optional("mask_index"), Optional("embedding_sum")},
+                {{"epsilon", 1e-12F}, {"mask_index_type", 0}}, R"(
        Y = Refuse() if $mask_index_type
        n = Shape(input_ids) if !position_ids
        n = Gather(n, [1]) if !position_ids
@@ -167,13 +164,13 @@ constexpr ContribFunction kLayerFunctions[] = {
        mask_index = Cast<to=6>(b) if !mask)"),
     // The side of batches is moved first; a transposition then exchanges it
     // with the last one.
-    ContribRow("FusedMatMul", 7, {"A", "B"}, {"Y"},
-               {{"alpha", 1.0F},
-                {"transA", 0},
-                {"transB", 0},
-                {"transBatchA", 0},
-                {"transBatchB", 0}},
-               R"(
+    kContribRow("FusedMatMul", 7, {"A", "B"}, {"Y"},
+                {{"alpha", 1.0F},
+                 {"transA", 0},
+                 {"transB", 0},
+                 {"transBatchA", 0},
+                 {"transBatchB", 0}},
+                R"(
        A = BatchToSecondLast(A) if $transBatchA
        B = BatchToSecondLast(B) if $transBatchB
        A = SwapLast(A) if $transA
@@ -182,16 +179,16 @@ constexpr ContribFunction kLayerFunctions[] = {
        Y = Mul(Y, $alpha) if $alpha!=1)"),
     // A word for the activation that no line asks for is refused by its name
     // (FunctionWriter::CheckWords), here and in the rows below.
-    ContribRow("FusedGemm", 11, {"A", "B", Optional("C")}, {"Y"},
-               {{"alpha", 1.0F},
-                {"beta", 1.0F},
-                {"transA", 0},
-                {"transB", 0},
-                {"activation", ""},
-                {"activation_alpha", 0.0F},
-                {"activation_beta", 0.0F},
-                {"activation_gamma", 0.0F}},
-               R"(
+    kContribRow("FusedGemm", 11, {"A", "B", Optional("C")}, {"Y"},
+                {{"alpha", 1.0F},
+                 {"beta", 1.0F},
+                 {"transA", 0},
+                 {"transB", 0},
+                 {"activation", ""},
+                 {"activation_alpha", 0.0F},
+                 {"activation_beta", 0.0F},
+                 {"activation_gamma", 0.0F}},
+                R"(
        Y = Gemm<alpha=$alpha, beta=$beta, transA=$transA, transB=$transB>(
            A, B, C)
        Y = Relu(Y) if $activation=Relu
@@ -222,34 +219,34 @@ constexpr ContribFunction kLayerFunctions[] = {
      kContribDomain,
      "Conv"},
     // It differs from ONNX's Pad in its domain alone.
-    ContribRow("Pad", 11, {"data", "pads", Optional("value")}, {"output"},
-               {{"mode", "constant"}},
-               "output = Pad<mode=$mode>(data, pads, value)"),
+    kContribRow("Pad", 11, {"data", "pads", Optional("value")}, {"output"},
+                {{"mode", "constant"}},
+                "output = Pad<mode=$mode>(data, pads, value)"),
     // ONNX's Unique has four outputs, of which this one leaves out the place of
     // each value in the input's order of first ones; without sorting, values
     // come in that order.
-    ContribRow("Unique", 11, {"x"}, {"y", "idx", "counts"}, {},
-               "y, first, idx, counts = Unique<sorted=0>(x)"),
+    kContribRow("Unique", 11, {"x"}, {"y", "idx", "counts"}, {},
+                "y, first, idx, counts = Unique<sorted=0>(x)"),
     // Operators of classical models that work on numbers follow. Their results
     // are of float32 where their inputs may be of other types too. A vector
     // counts as one row.
-    ClassicRow("ArrayFeatureExtractor", 11, {"X", "Y"}, {"Z"}, {}, R"(
+    kClassicRow("ArrayFeatureExtractor", 11, {"X", "Y"}, {"Z"}, {}, R"(
        i = Reshape(Y, [-1])
        X = Unsqueeze(X, [0]) if rank(X)=1
        Z = Gather<axis=-1>(X, i))"),
-    ClassicRow("Binarizer", 7, {"X"}, {"Y"}, {{"threshold", 0.0F}}, R"(
+    kClassicRow("Binarizer", 7, {"X"}, {"Y"}, {{"threshold", 0.0F}}, R"(
        y = Greater(X, $threshold)
        Y = CastAs(y, X))"),
     // Either floats or integers are given, and a list of one number stands for
     // all columns. NaN equals nothing, so that holes that are NaN need a
     // question of their own, which must be asked only if NaN is what is
     // replaced.
-    ClassicRow("Imputer", 9, {"X"}, {"Y"},
-               {{"imputed_value_floats", NoFloats()},
-                {"imputed_value_int64s", NoInts()},
-                {"replaced_value_float", 0.0F},
-                {"replaced_value_int64", 0}},
-               R"(
+    kClassicRow("Imputer", 9, {"X"}, {"Y"},
+                {{"imputed_value_floats", NoFloats()},
+                 {"imputed_value_int64s", NoInts()},
+                 {"replaced_value_float", 0.0F},
+                 {"replaced_value_int64", 0}},
+                R"(
        hole = Equal(X, $replaced_value_float) if $imputed_value_floats
        nan = IsNaN(X) if $imputed_value_floats
        real = IsNaN($replaced_value_float)
@@ -260,12 +257,12 @@ constexpr ContribFunction kLayerFunctions[] = {
        Y = Where(hole, $imputed_value_int64s, X) if $imputed_value_int64s)"),
     // Coefficients lie target by target. A transform of one score alone is
     // ignored, as onnxruntime has it (docs/formats/onnx_import.md).
-    ClassicRow("LinearRegressor", 11, {"X"}, {"Y"},
-               {{"coefficients", NoFloats()},
-                {"intercepts", NoFloats()},
-                {"post_transform", "NONE"},
-                {"targets", 1}},
-               R"(
+    kClassicRow("LinearRegressor", 11, {"X"}, {"Y"},
+                {{"coefficients", NoFloats()},
+                 {"intercepts", NoFloats()},
+                 {"post_transform", "NONE"},
+                 {"targets", 1}},
+                R"(
        x = Cast<to=1>(X)
        x = Unsqueeze(x, [0]) if rank(X)=1
        w = Reshape($coefficients, [$targets, -1])
@@ -275,7 +272,7 @@ constexpr ContribFunction kLayerFunctions[] = {
        Y = Softmax<axis=-1>(Y) if $post_transform=SOFTMAX and $targets!=1
        Y = Sigmoid(Y) if $post_transform=LOGISTIC and $targets!=1)"),
     // A row whose norm is 0 stays as it is.
-    ClassicRow("Normalizer", 11, {"X"}, {"Y"}, {{"norm", "MAX"}}, R"(
+    kClassicRow("Normalizer", 11, {"X"}, {"Y"}, {{"norm", "MAX"}}, R"(
        x = Cast<to=1>(X)
        n = ReduceMax(x, [-1]) if $norm=MAX
        n = ReduceL1(x, [-1]) if $norm=L1
@@ -287,8 +284,8 @@ constexpr ContribFunction kLayerFunctions[] = {
        Y = Div(x, n))"),
     // A list of one number stands for all columns, which broadcasting does by
     // itself.
-    ClassicRow("Scaler", 7, {"X"}, {"Y"},
-               {{"offset", NoFloats()}, {"scale", NoFloats()}}, R"(
+    kClassicRow("Scaler", 7, {"X"}, {"Y"},
+                {{"offset", NoFloats()}, {"scale", NoFloats()}}, R"(
        x = Cast<to=1>(X)
        x = Sub(x, $offset) if $offset
        Y = Mul(x, $scale) if $scale

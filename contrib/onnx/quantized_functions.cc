@@ -13,10 +13,10 @@ constexpr ContribFunction kQuantizedFunctions[] = {
     // transposed. The bias is an integer in steps of both scales and alpha, so
     // it is added to the real product. Without a scale for the result, that
     // stays float32.
-    ContribRow("QGemm", 11,
-               {"A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point",
-                Optional("C"), Optional("y_scale"), Optional("y_zero_point")},
-               {"Y"}, {{"alpha", 1.0F}, {"transA", 0}, {"transB", 0}}, R"(
+    kContribRow("QGemm", 11,
+                {"A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point",
+                 Optional("C"), Optional("y_scale"), Optional("y_zero_point")},
+                {"Y"}, {{"alpha", 1.0F}, {"transA", 0}, {"transB", 0}}, R"(
        a = DequantizeLinear(A, a_scale, a_zero_point)
        b = DequantizeLinear<axis=0>(B, b_scale, b_zero_point) if $transB
        b = DequantizeLinear<axis=1>(B, b_scale, b_zero_point) if !$transB
@@ -45,45 +45,45 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        Y = QuantizeLinear(y, y_scale, y_zero_point))",
      kContribDomain,
      "AveragePool"},
-    ContribRow("QLinearGlobalAveragePool", 10,
-               {"X", "x_scale", "x_zero_point", "y_scale", "y_zero_point"},
-               {"Y"}, {{"channels_last", 0}}, R"(
+    kContribRow("QLinearGlobalAveragePool", 10,
+                {"X", "x_scale", "x_zero_point", "y_scale", "y_zero_point"},
+                {"Y"}, {{"channels_last", 0}}, R"(
        x = DequantizeLinear(X, x_scale, x_zero_point)
        x = ChannelsFirst(x, X) if $channels_last
        y = GlobalAveragePool(x)
        y = ChannelsLast(y, X) if $channels_last
        Y = QuantizeLinear(y, y_scale, y_zero_point))"),
     // The numbers are made real, added, and the sum is rounded once.
-    ContribRow("QLinearAdd", 10,
-               {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
-                Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
-               {"C"}, {}, R"(
+    kContribRow("QLinearAdd", 10,
+                {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
+                 Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
+                {"C"}, {}, R"(
        C_zero_point = ZeroOf(A) if !C_zero_point
        a = DequantizeLinear(A, A_scale, A_zero_point)
        b = DequantizeLinear(B, B_scale, B_zero_point)
        c = Add(a, b)
        C = QuantizeLinear(c, C_scale, C_zero_point))"),
-    ContribRow("QLinearMul", 10,
-               {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
-                Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
-               {"C"}, {}, R"(
+    kContribRow("QLinearMul", 10,
+                {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
+                 Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},
+                {"C"}, {}, R"(
        C_zero_point = ZeroOf(A) if !C_zero_point
        a = DequantizeLinear(A, A_scale, A_zero_point)
        b = DequantizeLinear(B, B_scale, B_zero_point)
        c = Mul(a, b)
        C = QuantizeLinear(c, C_scale, C_zero_point))"),
-    ContribRow("QLinearSigmoid", 10,
-               {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
-                Optional("Y_zero_point")},
-               {"Y"}, {}, R"(
+    kContribRow("QLinearSigmoid", 10,
+                {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
+                 Optional("Y_zero_point")},
+                {"Y"}, {}, R"(
        Y_zero_point = ZeroOf(X) if !Y_zero_point
        x = DequantizeLinear(X, X_scale, X_zero_point)
        y = Sigmoid(x)
        Y = QuantizeLinear(y, Y_scale, Y_zero_point))"),
-    ContribRow("QLinearLeakyRelu", 10,
-               {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
-                Optional("Y_zero_point")},
-               {"Y"}, {{"alpha", 0.01F}}, R"(
+    kContribRow("QLinearLeakyRelu", 10,
+                {"X", "X_scale", Optional("X_zero_point"), "Y_scale",
+                 Optional("Y_zero_point")},
+                {"Y"}, {{"alpha", 0.01F}}, R"(
        Y_zero_point = ZeroOf(X) if !Y_zero_point
        x = DequantizeLinear(X, X_scale, X_zero_point)
        y = LeakyRelu<alpha=$alpha>(x)
@@ -91,7 +91,7 @@ constexpr ContribFunction kQuantizedFunctions[] = {
     // The node says itself which of the two meanings of Softmax it has: before
     // opset 13 of ONNX, all sides from the axis on count as one. The largest
     // number is taken off first, so that no exponential overflows.
-    ContribRow(
+    kContribRow(
         "QLinearSoftmax", 11,
         {"X", "X_scale", Optional("x_zero_point"), "y_scale", "y_zero_point"},
         {"Y"}, {{"axis", -1}, {"opset", 0, true}}, R"(
@@ -109,15 +109,15 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        Y = QuantizeLinear(y, y_scale, y_zero_point))"),
     // Inputs come in groups of three: a tensor, its scale and its zero point.
     // The first line is repeated for each group.
-    ContribRow("QLinearConcat", 10,
-               {"Y_scale", "Y_zero_point", Variadic("inputs")}, {"Y"},
-               {{"axis", 0, true}}, R"(
+    kContribRow("QLinearConcat", 10,
+                {"Y_scale", "Y_zero_point", Variadic("inputs")}, {"Y"},
+                {{"axis", 0, true}}, R"(
        x... = DequantizeLinear(inputs...3)
        y = Concat<axis=$axis>(x...)
        Y = QuantizeLinear(y, Y_scale, Y_zero_point))"),
     // The numbers of so many bits that lie in each byte, the lowest first, side
     // by side as the last side.
-    HelperRow("Unpack", 11, {"x"}, {"y"}, {{"bits", 4}}, R"(
+    kHelperRow("Unpack", 11, {"x"}, {"y"}, {{"bits", 4}}, R"(
        n = Shape(x)
        g = Slice(n, [0], [-1])
        g = Concat<axis=0>(g, [-1])
@@ -141,9 +141,9 @@ constexpr ContribFunction kQuantizedFunctions[] = {
     // (x - zero_points) scales of bytes with numbers of so many bits: each
     // scale is for a block of them, one behind the other in the last side, or
     // the one that `block` names.
-    HelperRow("DequantizeBlocks", 11,
-              {"scales", "x", Optional("zero_points"), Optional("block")},
-              {"y"}, {{"bits", 4}, {"block_size", 0}}, R"(
+    kHelperRow("DequantizeBlocks", 11,
+               {"scales", "x", Optional("zero_points"), Optional("block")},
+               {"y"}, {{"bits", 4}, {"block_size", 0}}, R"(
        x = nodewise.Unpack<bits=$bits>(x)
        x = CastAs(x, scales)
        n = Shape(block) if block
@@ -166,9 +166,9 @@ constexpr ContribFunction kQuantizedFunctions[] = {
     // (x - zero_points) scales of integers or floats of 4 or 8 bits, with a
     // scale for each block along an axis, or for all of it where block_size is
     // 0. Scales of one element stand for all of a side.
-    HelperRow("DequantizeElements", 11,
-              {"scales", "x", Optional("zero_points")}, {"y"},
-              {{"axis", -1}, {"block_size", 0}}, R"(
+    kHelperRow("DequantizeElements", 11,
+               {"scales", "x", Optional("zero_points")}, {"y"},
+               {{"axis", -1}, {"block_size", 0}}, R"(
        x = CastAs(x, scales)
        n = Shape(x)
        n = Gather(n, #$axis)
@@ -184,17 +184,17 @@ constexpr ContribFunction kQuantizedFunctions[] = {
     // of a row may be filled up beyond K, so the rest is cut off. Products are
     // made in float32 for any type of A. `accuracy_level` allows a kernel to
     // round A to 8 bits, and is taken as a hint only.
-    ContribRow("MatMulNBits", 11,
-               {"A", "B", "scales", Optional("zero_points"), Optional("g_idx"),
-                Optional("bias")},
-               {"Y"},
-               {{"K", 0, true},
-                {"N", 0, true},
-                {"bits", 4},
-                {"block_size", 0, true},
-                {"accuracy_level", 0},
-                {"weight_prepacked", 0}},
-               R"(
+    kContribRow("MatMulNBits", 11,
+                {"A", "B", "scales", Optional("zero_points"), Optional("g_idx"),
+                 Optional("bias")},
+                {"Y"},
+                {{"K", 0, true},
+                 {"N", 0, true},
+                 {"bits", 4},
+                 {"block_size", 0, true},
+                 {"accuracy_level", 0},
+                 {"weight_prepacked", 0}},
+                R"(
        Y = Refuse() if $weight_prepacked
        a = Cast<to=1>(A) if !type(A)=float32
        a = Identity(A) if type(A)=float32
@@ -215,14 +215,14 @@ constexpr ContribFunction kQuantizedFunctions[] = {
     // bits if the blocks lie along the last side and the lookup goes along
     // another one. Otherwise all of the table is made real. Bytes that hold two
     // numbers cannot be looked up along the side in which they are packed.
-    ContribRow("GatherBlockQuantized", 11,
-               {"data", "indices", "scales", Optional("zero_points")},
-               {"output"},
-               {{"gather_axis", 0},
-                {"quantize_axis", 1},
-                {"block_size", 128},
-                {"bits", 4}},
-               R"(
+    kContribRow("GatherBlockQuantized", 11,
+                {"data", "indices", "scales", Optional("zero_points")},
+                {"output"},
+                {{"gather_axis", 0},
+                 {"quantize_axis", 1},
+                 {"block_size", 128},
+                 {"bits", 4}},
+                R"(
        Y = Refuse() if !last(quantize_axis, data) and type(data)=uint8
        Y = Refuse() if last(gather_axis, data) and type(data)=uint8
        data = CastAs(data, scales) if type(data)=int4
@@ -260,10 +260,10 @@ constexpr ContribFunction kQuantizedFunctions[] = {
      "Conv"},
     // The product of integers is exact. The scales are multiplied with each
     // other before they meet it; another order would round otherwise.
-    ContribRow("MatMulIntegerToFloat", 10,
-               {"A", "B", "a_scale", "b_scale", Optional("a_zero_point"),
-                Optional("b_zero_point"), Optional("bias")},
-               {"Y"}, {}, R"(
+    kContribRow("MatMulIntegerToFloat", 10,
+                {"A", "B", "a_scale", "b_scale", Optional("a_zero_point"),
+                 Optional("b_zero_point"), Optional("bias")},
+                {"Y"}, {}, R"(
        i = MatMulInteger(A, B, a_zero_point, b_zero_point)
        f = Cast<to=1>(i)
        s = Mul(a_scale, b_scale)
@@ -271,7 +271,7 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        Y = Add(Y, bias) if bias)"),
     // This is the operator above, with a left side that is quantized by its own
     // range first.
-    ContribRow(
+    kContribRow(
         "DynamicQuantizeMatMul", 11,
         {"A", "B", "b_scale", Optional("b_zero_point"), Optional("bias")},
         {"Y"}, {}, R"(
@@ -282,12 +282,14 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        Y = Mul(f, s)
        Y = Add(Y, bias) if bias)"),
     // These two are ONNX's own in another domain.
-    ContribRow("QuantizeLinear", 10, {"x", "y_scale", Optional("y_zero_point")},
-               {"y"}, {{"axis", 1}},
-               "y = QuantizeLinear<axis=$axis>(x, y_scale, y_zero_point)"),
-    ContribRow("DequantizeLinear", 10,
-               {"x", "x_scale", Optional("x_zero_point")}, {"y"}, {{"axis", 1}},
-               "y = DequantizeLinear<axis=$axis>(x, x_scale, x_zero_point)"),
+    kContribRow("QuantizeLinear", 10,
+                {"x", "y_scale", Optional("y_zero_point")}, {"y"},
+                {{"axis", 1}},
+                "y = QuantizeLinear<axis=$axis>(x, y_scale, y_zero_point)"),
+    kContribRow("DequantizeLinear", 10,
+                {"x", "x_scale", Optional("x_zero_point")}, {"y"},
+                {{"axis", 1}},
+                "y = DequantizeLinear<axis=$axis>(x, x_scale, x_zero_point)"),
 };
 
 }  // namespace
