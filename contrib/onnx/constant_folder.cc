@@ -31,8 +31,8 @@ std::optional<NDArray> TensorOfElements(const NetworkValue& value) {
     return std::nullopt;
   }
   const Shape& elements = *value.elements;
-  if (!std::all_of(elements.begin(), elements.end(),
-                   [](const Dim& element) { return element.is_known(); })) {
+  if (!std::ranges::all_of(
+          elements, [](const Dim& element) { return element.is_known(); })) {
     return std::nullopt;
   }
   auto tensor = NDArray::Empty(*value.type.sizes(), value.type.dtype, kCpu);

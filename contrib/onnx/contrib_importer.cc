@@ -70,14 +70,11 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
                                   NodeParts& parts) {
   const auto attribute =
       [&](std::string_view wanted) -> const proto::Attribute* {
-    for (const proto::Attribute& given : parts.node.attribute()) {
-      if (given.name() != wanted) continue;
-      if (given.ref_attr_name().empty()) return &given;
-      const auto* const outer =
-          FindOrNull(parts.scope.attributes, given.ref_attr_name());
-      return outer == nullptr ? nullptr : *outer;
-    }
-    return nullptr;
+    const auto* const given = FindAttribute(parts.node, wanted);
+    if (given == nullptr || given->ref_attr_name().empty()) return given;
+    const auto* const outer =
+        FindOrNull(parts.scope.attributes, given->ref_attr_name());
+    return outer == nullptr ? nullptr : *outer;
   };
   ImportContrib(function, parts, attribute, {});
 }

@@ -578,7 +578,7 @@ void FunctionWriter::DropUnneeded() {
     needed.insert(statement.inputs.begin(), statement.inputs.end());
     kept.push_back(std::move(statement));
   }
-  std::reverse(kept.begin(), kept.end());
+  std::ranges::reverse(kept);
   statements_ = std::move(kept);
 }
 

@@ -35,14 +35,6 @@ const KindRow* FindKind(std::string_view kind) {
   return row == std::end(kKinds) ? nullptr : row;
 }
 
-const proto::Attribute* FindAttribute(const proto::Node& node,
-                                      std::string_view name) {
-  for (const proto::Attribute& attribute : node.attribute()) {
-    if (attribute.name() == name) return &attribute;
-  }
-  return nullptr;
-}
-
 // Returns the type that a note states; none if it states none. Entries that are
 // not known say nothing of the type.
 std::optional<GlowType> GlowTypeIn(std::string_view note) {

@@ -151,8 +151,8 @@ bool FitsStated(const TensorType& type, const proto::Type& stated) {
   if (static_cast<size_t>(sides.size()) != type.shape->size()) {
     // Where no side is known, no more than the rank follows from the length of
     // a shape that is computed, which the specification does not look at.
-    return std::none_of(type.shape->begin(), type.shape->end(),
-                        [](const Dim& side) { return side.is_known(); }) &&
+    return std::ranges::none_of(
+               *type.shape, [](const Dim& side) { return side.is_known(); }) &&
            !type.shape->empty();
   }
   for (int i = 0; i < sides.size(); ++i) {
@@ -193,8 +193,13 @@ std::string WhereOf(const proto::Node& node, std::string_view name, int opset) {
 }
 
 std::optional<size_t> ImportState::Add(const FindingKind& kind,
-                                       Diagnostic diagnostic) {
-  errors += diagnostic.severity == Severity::kError ? 1 : 0;
+                                       Severity severity,
+                                       const std::string& path,
+                                       std::string found, std::string expected,
+                                       std::string hint) {
+  Diagnostic diagnostic = MakeDiagnostic(severity, path, std::move(found),
+                                         std::move(expected), std::move(hint));
+  errors += severity == Severity::kError ? 1 : 0;
   const size_t place = diagnostics.items().size();
   const std::string listed = diagnostic.path;
   diagnostics.Add(std::move(diagnostic));
@@ -473,9 +478,8 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
     const bool is_allowed =
         state_.options.check_specification || state_.misstated != nullptr;
     state_.Add(network_kinds::kInvalidStructure,
-               state_.MakeDiagnostic(
-                   is_allowed ? Severity::kWarning : Severity::kError, "graph",
-                   "has no outputs", "one at least"));
+               is_allowed ? Severity::kWarning : Severity::kError, "graph",
+               "has no outputs", "one at least");
     is_whole = is_whole && !is_allowed;
   }
   if (!is_whole) return;

@@ -159,39 +159,36 @@ struct ImportState {
   Diagnostic MakeDiagnostic(Severity severity, const std::string& path,
                             std::string found, std::string expected,
                             std::string hint = "") const {
-    return {severity,
-            where,
-            within + path,
-            0,
-            0,
-            std::move(found),
-            std::move(expected),
-            std::move(hint)};
+    return {.severity = severity,
+            .file = where,
+            .path = within + path,
+            .found = std::move(found),
+            .expected = std::move(expected),
+            .hint = std::move(hint)};
   }
-  // Returns the place of the diagnostic in the list; none: that is full.
-  std::optional<size_t> Add(const FindingKind& kind, Diagnostic diagnostic);
+  // Adds such a diagnostic. Returns its place in the list; none: that is full.
+  std::optional<size_t> Add(const FindingKind& kind, Severity severity,
+                            const std::string& path, std::string found,
+                            std::string expected, std::string hint = "");
   // About names, types and attributes.
   void Error(const std::string& path, std::string found,
              std::string expected = "") {
-    Add(network_kinds::kInvalidInformation,
-        MakeDiagnostic(Severity::kError, path, std::move(found),
-                       std::move(expected)));
+    Add(network_kinds::kInvalidInformation, Severity::kError, path,
+        std::move(found), std::move(expected));
   }
   void Error(const std::string& path, const absl::Status& status) {
     Error(path, std::string(MessageOf(status)));
   }
   void Warning(const std::string& path, std::string found,
                std::string expected) {
-    Add(network_kinds::kInvalidInformation,
-        MakeDiagnostic(Severity::kWarning, path, std::move(found),
-                       std::move(expected)));
+    Add(network_kinds::kInvalidInformation, Severity::kWarning, path,
+        std::move(found), std::move(expected));
   }
   // About what reads what.
   void StructureError(const std::string& path, std::string found,
                       std::string expected = "", std::string hint = "") {
-    Add(network_kinds::kInvalidStructure,
-        MakeDiagnostic(Severity::kError, path, std::move(found),
-                       std::move(expected), std::move(hint)));
+    Add(network_kinds::kInvalidStructure, Severity::kError, path,
+        std::move(found), std::move(expected), std::move(hint));
   }
   // Names all nodes of what was said of operators.
   void CountOfOperators();

@@ -26,8 +26,8 @@ using NameViews = std::unordered_set<std::string_view>;
 // The nodes of a graph, a body or a function, and what they are given.
 struct NodeList {
   const Nodes& nodes;
-  NameViews
-      given;  // Inputs and initializers: these names win over nodes' outputs.
+  // Inputs and initializers: these names win over nodes' outputs.
+  NameViews given;
   std::vector<std::string_view> outputs;
   std::vector<std::string_view> constants;  // Initializers.
   const Opsets& opsets;
@@ -207,13 +207,11 @@ class LinkChecker {
                                         CountOf(early.size(), "node"));
     state_.Add(
         network_kinds::kInvalidStructure,
-        state_.MakeDiagnostic(
-            is_error ? Severity::kError : Severity::kWarning, WhereAt(reader),
-            fmt::format("reads {}, which is made further on, by node {}{}",
-                        Shortened(name), Shortened(NameAt(MakerOf(name))),
-                        more),
-            "nodes in an order in which they can run",
-            is_error ? "sort them" : "the import sorts them"));
+        is_error ? Severity::kError : Severity::kWarning, WhereAt(reader),
+        fmt::format("reads {}, which is made further on, by node {}{}",
+                    Shortened(name), Shortened(NameAt(MakerOf(name))), more),
+        "nodes in an order in which they can run",
+        is_error ? "sort them" : "the import sorts them");
   }
 
   // A body reads what is around it, too, when the node that it belongs to runs.
@@ -269,12 +267,10 @@ class LinkChecker {
     }
   }
   void ReportUnused(const std::string& where) {
-    state_.Add(network_kinds::kUnreached,
-               state_.MakeDiagnostic(
-                   Severity::kWarning, where,
-                   outer_ == nullptr ? "no output depends on it"
-                                     : "no output of the body depends on it",
-                   "", "the import leaves it out"));
+    state_.Add(network_kinds::kUnreached, Severity::kWarning, where,
+               outer_ == nullptr ? "no output depends on it"
+                                 : "no output of the body depends on it",
+               "", "the import leaves it out");
   }
 
   const NodeList list_;

@@ -335,8 +335,7 @@ void GraphImporter::BindResults(const proto::Function& function,
     } else {
       state_.StructureError(
           parts.where,
-          fmt::format("output {} of function {} is made by "
-                      "nothing",
+          fmt::format("output {} of function {} is made by nothing",
                       Shortened(name), NameOfFunction(function)),
           "the output of one of its nodes");
     }
@@ -358,13 +357,12 @@ Binding GraphImporter::Named(const Binding& result, const std::string& name,
   if (row == nullptr) return result;
   auto attrs = MakeAttrs(*row, {});
   if (!attrs.ok()) return result;
-  NewOperation operation;
-  operation.attrs = *std::move(attrs);
-  operation.inputs = {result.value};
-  operation.name = UniqueName(&node_names_, inner.prefix + "Identity");
-  operation.origin = inner.origin;
-  operation.outputs = {name};
-  const auto id = network_.AddOperation(std::move(operation));
+  const auto id = network_.AddOperation(
+      {.attrs = *std::move(attrs),
+       .inputs = {result.value},
+       .name = UniqueName(&node_names_, inner.prefix + "Identity"),
+       .outputs = {name},
+       .origin = inner.origin});
   if (id.ok()) return FoldOutputs(*id, where)[0];
   state_.Error(where, id.status());
   return {kNoValue, true};

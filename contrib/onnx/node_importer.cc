@@ -21,14 +21,6 @@ int CountGiven(const google::protobuf::RepeatedPtrField<std::string>& names) {
   return count;
 }
 
-bool HasValue(const proto::Attribute& attribute) {
-  return attribute.has_f() || attribute.has_i() || attribute.has_s() ||
-         attribute.has_t() || attribute.has_g() ||
-         attribute.floats_size() + attribute.ints_size() +
-                 attribute.strings_size() >
-             0;
-}
-
 // Whether an attribute is 0 or 1. Nothing in the row of an operator says so,
 // but its setter does: it takes these two and refuses their neighbours.
 bool IsFlag(const AttrField& field, const OperatorDef& def) {
@@ -275,7 +267,7 @@ const proto::Attribute* GraphImporter::Referred(const proto::Attribute& given,
   if (!parts.scope.calls.empty()) return nullptr;
   const std::string says = fmt::format(
       "attribute {} refers to one of a function", Shortened(given.name()));
-  if (HasValue(given)) {
+  if (TypeOfValue(given) != AttributeType::kUndefined) {
     state_.Warning(parts.where, says, "its value alone, which is taken");
     return &given;
   }
@@ -437,12 +429,11 @@ void GraphImporter::AddOperation(OpAttrs attrs,
                                  std::vector<std::string> outputs,
                                  NodeParts& parts) {
   const proto::Node& node = parts.node;
-  NewOperation operation;
-  operation.attrs = std::move(attrs);
-  operation.inputs = parts.inputs;
-  operation.name = parts.name;
-  operation.origin = OriginOf(parts);
-  operation.outputs = outputs;
+  NewOperation operation{.attrs = std::move(attrs),
+                         .inputs = parts.inputs,
+                         .name = parts.name,
+                         .outputs = outputs,
+                         .origin = OriginOf(parts)};
   // The number of outputs matters: Split makes as many parts.
   if (operation.attrs.def().max_outputs() == SIZE_MAX) {
     operation.outputs.resize(static_cast<size_t>(node.output_size()));

@@ -7,10 +7,9 @@ namespace nodewise {
 namespace {
 
 absl::Status Absent(const std::string& where) {
-  return absl::UnimplementedError(
-      where +
-      ": is an ONNX model, which a build with USE_ONNX OFF cannot read or "
-      "write");
+  return absl::UnimplementedError(where +
+                                  ": is an ONNX model, which a build with "
+                                  "USE_ONNX OFF cannot read or write");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Writes networks as models, and as cases in the layout of ONNX's backend
 // tests.
 
-#include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <map>
@@ -315,12 +314,10 @@ absl::Status GraphExporter::AddAttributes(const Operation& operation,
     }
     proto::Attribute* const attribute = to->add_attribute();
     attribute->set_name(std::string(field.name));
-    const absl::Status status = WriteAttribute(*value, attribute);
-    if (!status.ok()) {
-      return At(fmt::format("{}: attribute {}", PlaceOfOperation(operation),
-                            field.name),
-                status);
-    }
+    NODEWISE_RETURN_IF_ERROR(
+        At(fmt::format("{}: attribute {}", PlaceOfOperation(operation),
+                       field.name),
+           WriteAttribute(*value, attribute)));
   }
   return absl::OkStatus();
 }
@@ -345,11 +342,9 @@ absl::Status GraphExporter::AddBodies(const Operation& operation,
     attribute->set_name(name);
     attribute->set_type(static_cast<int>(AttributeType::kGraph));
     GraphExporter exporter(*body.body, this, names);
-    const absl::Status status = exporter.Export(attribute->mutable_g());
-    if (!status.ok()) {
-      return At(fmt::format("{}: {}", PlaceOfOperation(operation), name),
-                status);
-    }
+    NODEWISE_RETURN_IF_ERROR(
+        At(fmt::format("{}: {}", PlaceOfOperation(operation), name),
+           exporter.Export(attribute->mutable_g())));
   }
   inputs->resize(own);
   return absl::OkStatus();
@@ -379,9 +374,7 @@ absl::Status GraphExporter::AddMoved(const Operation& operation,
     const auto attr = AttributeOf(value.data, moved);
     if (!attr.ok()) return At(where, attr.status());
     moved_.insert(input);
-    proto::Attribute* const attribute = to->add_attribute();
-    attribute->set_name(std::string(moved.attribute));
-    NODEWISE_RETURN_IF_ERROR(WriteAttribute(*attr, attribute));
+    *to->add_attribute() = NamedAttribute(moved.attribute, *attr);
   }
   return absl::OkStatus();
 }
@@ -397,10 +390,8 @@ absl::Status GraphExporter::AddConstants(proto::Graph* to) {
     }
     proto::Tensor* const tensor = to->add_initializer();
     tensor->set_name(NameOf(value->id));
-    const absl::Status status = WriteTensor(value->data, tensor);
-    if (!status.ok()) {
-      return At(fmt::format("constant {}", value->name), status);
-    }
+    NODEWISE_RETURN_IF_ERROR(At(fmt::format("constant {}", value->name),
+                                WriteTensor(value->data, tensor)));
   }
   return absl::OkStatus();
 }

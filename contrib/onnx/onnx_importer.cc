@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <climits>
 #include <filesystem>
-#include <memory>
 #include <utility>
 
 #include "contrib/onnx/graph_importer.h"

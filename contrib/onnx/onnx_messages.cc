@@ -3,6 +3,7 @@
 
 #include "contrib/onnx/onnx_messages.h"
 
+#include <algorithm>
 #include <charconv>
 #include <climits>
 #include <filesystem>
@@ -28,7 +29,7 @@ constexpr size_t kMostNoteBytes = size_t{64} << 10;
 // Exporters write "?" or "-1" for sides of unknown size, which need not be
 // equal.
 bool IsName(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](unsigned char c) {
+  return std::ranges::any_of(text, [](unsigned char c) {
     return absl::ascii_isalpha(c) || c == '_' || c >= 0x80;
   });
 }
@@ -129,8 +130,7 @@ absl::Status CheckLocation(const std::string& location) {
   }
   const fs::path path(location);
   if (path.is_absolute()) return BadLocation(location, "is absolute");
-  if (std::any_of(path.begin(), path.end(),
-                  [](const fs::path& part) { return part == ".."; })) {
+  if (std::find(path.begin(), path.end(), "..") != path.end()) {
     return BadLocation(location, "goes up");
   }
   return absl::OkStatus();
@@ -169,32 +169,23 @@ const char* NameOfType(AttributeType type) {
   return i < std::size(kNames) ? kNames[i] : "of an unknown type";
 }
 
-void SetType(AttributeType type, proto::Attribute* to) {
-  to->set_type(static_cast<int>(type));
-}
-void Set(int64_t value, proto::Attribute* to) {
-  SetType(AttributeType::kInt, to);
-  to->set_i(value);
-}
-void Set(float value, proto::Attribute* to) {
-  SetType(AttributeType::kFloat, to);
-  to->set_f(value);
-}
-void Set(const std::string& value, proto::Attribute* to) {
-  SetType(AttributeType::kString, to);
-  to->set_s(value);
-}
+// By the index of a value.
+constexpr AttributeType kTypesOfValues[] = {
+    AttributeType::kInt,    AttributeType::kFloat,  AttributeType::kString,
+    AttributeType::kInts,   AttributeType::kFloats, AttributeType::kStrings,
+    AttributeType::kTensor, AttributeType::kGraph};
+
+void Set(int64_t value, proto::Attribute* to) { to->set_i(value); }
+void Set(float value, proto::Attribute* to) { to->set_f(value); }
+void Set(const std::string& value, proto::Attribute* to) { to->set_s(value); }
 void Set(const std::vector<int64_t>& values, proto::Attribute* to) {
-  SetType(AttributeType::kInts, to);
   to->mutable_ints()->Add(values.begin(), values.end());
 }
 void Set(const std::vector<float>& values, proto::Attribute* to) {
-  SetType(AttributeType::kFloats, to);
   to->mutable_floats()->Add(values.begin(), values.end());
 }
 void Set(const std::vector<std::string>& values, proto::Attribute* to) {
-  SetType(AttributeType::kStrings, to);
-  for (const std::string& value : values) to->add_strings(value);
+  to->mutable_strings()->Add(values.begin(), values.end());
 }
 
 }  // namespace
@@ -249,19 +240,17 @@ void WriteType(const TensorType& type, proto::Type* to) {
 
 // Only one of the lists has data; which one, the type says.
 TensorFields FieldsOf(const proto::Tensor& tensor) {
-  TensorFields fields;
-  fields.name = tensor.name();
-  fields.dims = SpanOf(tensor.dims());
-  fields.data_type = tensor.data_type();
-  fields.floats = SpanOf(tensor.float_data());
-  fields.int32s = SpanOf(tensor.int32_data());
-  fields.int64s = SpanOf(tensor.int64_data());
-  fields.doubles = SpanOf(tensor.double_data());
-  fields.uint64s = SpanOf(tensor.uint64_data());
-  fields.has_raw = tensor.has_raw_data();
-  fields.raw = {reinterpret_cast<const uint8_t*>(tensor.raw_data().data()),
-                tensor.raw_data().size()};
-  return fields;
+  return {.name = tensor.name(),
+          .dims = SpanOf(tensor.dims()),
+          .data_type = tensor.data_type(),
+          .floats = SpanOf(tensor.float_data()),
+          .int32s = SpanOf(tensor.int32_data()),
+          .int64s = SpanOf(tensor.int64_data()),
+          .doubles = SpanOf(tensor.double_data()),
+          .uint64s = SpanOf(tensor.uint64_data()),
+          .raw = {reinterpret_cast<const uint8_t*>(tensor.raw_data().data()),
+                  tensor.raw_data().size()},
+          .has_raw = tensor.has_raw_data()};
 }
 
 absl::Status WriteTensor(const NDArray& tensor, proto::Tensor* to) {
@@ -368,10 +357,7 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> TensorReader::Open(
 
 // An empty list leaves no trace in a message, so that one without a type cannot
 // be told from an attribute without a value.
-AttributeType TypeOf(const proto::Attribute& attribute) {
-  if (attribute.type() != 0) {
-    return static_cast<AttributeType>(attribute.type());
-  }
+AttributeType TypeOfValue(const proto::Attribute& attribute) {
   if (attribute.has_f()) return AttributeType::kFloat;
   if (attribute.has_i()) return AttributeType::kInt;
   if (attribute.has_s()) return AttributeType::kString;
@@ -381,6 +367,18 @@ AttributeType TypeOf(const proto::Attribute& attribute) {
   if (attribute.ints_size() > 0) return AttributeType::kInts;
   if (attribute.strings_size() > 0) return AttributeType::kStrings;
   return AttributeType::kUndefined;
+}
+
+AttributeType TypeOf(const proto::Attribute& attribute) {
+  return attribute.type() != 0 ? static_cast<AttributeType>(attribute.type())
+                               : TypeOfValue(attribute);
+}
+
+const proto::Attribute* FindAttribute(const proto::Node& node,
+                                      std::string_view name) {
+  const auto& list = node.attribute();
+  const auto found = std::ranges::find(list, name, &proto::Attribute::name);
+  return found == list.end() ? nullptr : &*found;
 }
 
 absl::StatusOr<AttrValue> ReadAttribute(const proto::Attribute& attribute,
@@ -414,8 +412,8 @@ absl::StatusOr<AttrValue> ReadAttribute(const proto::Attribute& attribute,
 }
 
 absl::Status WriteAttribute(const AttrValue& value, proto::Attribute* to) {
+  to->set_type(static_cast<int>(kTypesOfValues[value.index()]));
   if (const NDArray* const tensor = std::get_if<NDArray>(&value)) {
-    SetType(AttributeType::kTensor, to);
     return WriteTensor(*tensor, to->mutable_t());
   }
   std::visit(
@@ -466,9 +464,8 @@ void OriginReader::Keep(const std::string& key, const std::string& value,
                         Origin* origin) {
   // Keys are names of a dozen characters; anything may be in a file.
   constexpr size_t kMostKeyBytes = 256;
-  const bool is_there =
-      std::any_of(origin->notes.begin(), origin->notes.end(),
-                  [&](const auto& note) { return note.first == key; });
+  const bool is_there = std::ranges::any_of(
+      origin->notes, [&](const auto& note) { return note.first == key; });
   if (is_there || value.size() > kMostNoteBytes || key.size() > kMostKeyBytes) {
     return;
   }

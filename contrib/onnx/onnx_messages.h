@@ -121,9 +121,16 @@ enum class AttributeType {
   kTypes = 14,
 };
 
-// Returns the type that it states; early writers did not, then the type of what
-// is set.
+// Returns the type of what is set, among those that operators have; kUndefined
+// if nothing is.
+AttributeType TypeOfValue(const proto::Attribute& attribute);
+// Returns the type that it states; early writers did not, then that of its
+// value.
 AttributeType TypeOf(const proto::Attribute& attribute);
+
+// Returns the first attribute of that name, or null.
+const proto::Attribute* FindAttribute(const proto::Node& node,
+                                      std::string_view name);
 
 // Returns the value of an attribute that is not a graph. Fails with
 // kUnimplemented, by name, for types that no operator here has; otherwise as

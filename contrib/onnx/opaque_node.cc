@@ -5,7 +5,6 @@
 
 #include "contrib/onnx/opaque_node.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -99,9 +98,9 @@ absl::Status BringIn(TensorReader* tensors, proto::Attribute* attribute) {
 // tensors which are not read here.
 absl::Status BringDataIn(TensorReader* tensors, proto::Node* node) {
   for (proto::Attribute& attribute : *node->mutable_attribute()) {
-    const absl::Status status = BringIn(tensors, &attribute);
-    if (status.ok()) continue;
-    return At(fmt::format("attribute {}", Shortened(attribute.name())), status);
+    NODEWISE_RETURN_IF_ERROR(
+        At(fmt::format("attribute {}", Shortened(attribute.name())),
+           BringIn(tensors, &attribute)));
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,5 @@
 // Finds the operator that a node means, or says what is wrong with the node.
 
-#include <algorithm>
-
 #include "contrib/onnx/graph_importer.h"
 #include "fmt/format.h"
 
@@ -218,9 +216,8 @@ void GraphImporter::AddOfOperator(const NodeParts& parts,
   one.nodes.push_back(parts.name);
   one.is_error = severity == Severity::kError;
   if (is_new) {
-    one.diagnostic = state_.Add(
-        kind, state_.MakeDiagnostic(severity, parts.where, std::move(found),
-                                    std::move(expected)));
+    one.diagnostic = state_.Add(kind, severity, parts.where, std::move(found),
+                                std::move(expected));
   } else if (one.is_error) {
     ++state_.errors;
   }
