@@ -4,8 +4,9 @@
     tests/tvm/measure_align_constants.py [--constant NAME]... [--folder DIR]
 
 Halves and doubles each constant of contrib/align/align_limits.h, one at a time,
-and looks for the faults of a fixed sample of builds with each: models of
-drawn_networks.py that TVM compiled, sound and with faults, all of one seed.
+and looks for the faults of a fixed sample of builds with each, which TVM makes
+of models that are drawn from one seed: sound, with faults, in types of fewer
+bits, and such that the values alone say little.
 Prints a row for each constant: which answers became worse or better, how many
 nodes fewer or more hold a tensor of their model, and the processor time as a
 ratio. The header says why a constant has its value; this says what would come
@@ -26,6 +27,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from typing import NamedTuple
 
 import judge_faulty_models
 import tvm_package
@@ -33,8 +35,10 @@ import tvm_package
 HEADER = tvm_package.ROOT / "contrib/align/align_limits.h"
 BUILD = tvm_package.ROOT / "build/constants"
 NODEWISE = BUILD / "bin/nodewise"
-SEED, FAULTS = 20_261_129, 3
-WAYS = ("fused", "plain")
+SEED, FAULTS = 20_261_129, 12
+WAYS = judge_faulty_models.WAYS
+NETWORKS_IN_SHORT_TYPES = ("image", "attention")
+SHORT_WAYS = ("half", "mixed", "steps", "whole", "joined")
 FACTORS = (0.5, 2.0)
 CONSTANT = re.compile(
     r"^inline constexpr (\w+) (k\w+)\s*=\s*([^;]+);", re.MULTILINE)
@@ -102,32 +106,80 @@ def run(change, *words):
         return {"errors": ["no answer"]}, usage.ru_utime + usage.ru_stime
 
 
+class Build(NamedTuple):
+    """A library beside the model it was made of."""
+    title: str
+    library: pathlib.Path
+    model: pathlib.Path
+    inputs: pathlib.Path
+    tensor: str | None  # What its fault makes wrong first, if it has one.
+
+
+def drawn_builds(root):
+    """Models of drawn_networks.py, sound and with faults."""
+    if not root.exists():
+        judge_faulty_models.make(root, SEED, FAULTS)
+    for folder in sorted(root.iterdir()):
+        faults = json.loads((folder / "faults.json").read_text())
+        for way in WAYS:
+            for name, tensor in [("good", None)] + [
+                    (i, fault["tensor"]) for i, fault in enumerate(faults)]:
+                yield folder, f"{name}-{way}.so", "model", "inputs", tensor
+
+
+def doubtful_builds(root):
+    """Models of which the values alone say little."""
+    if not root.exists():
+        make("doubtful_models.py", root)
+    for folder in sorted(root.iterdir()):
+        truth = json.loads((folder / "truth.json").read_text())
+        for way in WAYS:
+            for name, tensor in [("good", None), *truth.items()]:
+                yield folder, f"{name}-{way}.so", "model", "inputs", tensor
+
+
+def short_builds(root):
+    """Sound models in types of fewer bits than the model's."""
+    for network in NETWORKS_IN_SHORT_TYPES:
+        if not (root / network).exists():
+            make("short_types.py", root, SEED, network, *SHORT_WAYS)
+        for way in SHORT_WAYS:
+            inputs = "half" if way == "half" else "inputs"
+            yield root / network, f"{way}.so", "model", inputs, None
+
+
+def make(program, *arguments):
+    made = tvm_package.run(tvm_package.HERE / program, *arguments)
+    if made.returncode != 0:
+        raise RuntimeError(made.stderr)
+
+
 class Sample:
-    """The builds, each with the tensor that its fault makes wrong first."""
+    """The builds, made in a folder unless they are there."""
 
     def __init__(self, root):
-        self.builds = []
-        for folder in sorted(pathlib.Path(root).iterdir()):
-            faults = json.loads((folder / "faults.json").read_text())
-            for way in WAYS:
-                self.builds.append((folder, f"good-{way}.so", None))
-                self.builds += [(folder, f"{i}-{way}.so", fault["tensor"])
-                                for i, fault in enumerate(faults)]
+        root.mkdir(parents=True, exist_ok=True)
+        self.builds = [
+            Build(f"{folder.name}/{library}", folder / library,
+                  folder / f"{model}.onnx", folder / f"{inputs}.npz", tensor)
+            for folder, library, model, inputs, tensor in (
+                *drawn_builds(root / "drawn"),
+                *doubtful_builds(root / "doubtful"),
+                *short_builds(root / "short"))]
 
     def answers(self, change):
         """What comes out with a constant times a factor: for each build how
         good the answer is, how many nodes of sound builds hold a tensor of the
         model, and the seconds of processor time."""
         good, matched, seconds = {}, 0, 0.0
-        for folder, library, tensor in self.builds:
-            beside = ("--inputs", folder / "inputs.npz")
-            model = folder / "model.onnx"
-            found, took = run(change, "locate", folder / library,
-                              "--reference", model, *beside)
-            good[f"{folder.name}/{library}"] = goodness(found, tensor)
+        for build in self.builds:
+            beside = ("--inputs", build.inputs)
+            found, took = run(change, "locate", build.library, "--reference",
+                              build.model, *beside)
+            good[build.title] = goodness(found, build.tensor)
             seconds += took
-            if tensor is None:
-                found, took = run(change, "align", folder / library, model,
+            if build.tensor is None:
+                found, took = run(change, "align", build.library, build.model,
                                   *beside)
                 matched += found.get("matched", 0)
                 seconds += took
@@ -195,11 +247,8 @@ def main():
     parser.add_argument("--folder", default=BUILD / "sample")
     options = parser.parse_args()
     build()
-    folder = pathlib.Path(options.folder)
-    if not folder.exists():
-        judge_faulty_models.make(folder, SEED, FAULTS)
     digest = hashlib.sha256(NODEWISE.read_bytes()).hexdigest()[:16]
-    sample = Sample(folder)
+    sample = Sample(pathlib.Path(options.folder))
     listed = [(name, value) for name, value in constants()
               if not options.constant or name in options.constant]
     found = measure(sample, [name for name, _ in listed],
