@@ -107,7 +107,7 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
         if (path.extension() == ending) found.push_back(path.string());
         return absl::OkStatus();
       }));
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   if (found.size() > 1) {
     return InvalidArgument(
         "{}: has {} files *{} ({}, ...), expected {} or a single one",

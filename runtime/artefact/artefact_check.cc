@@ -53,7 +53,7 @@ bool LooksUpFunctions(const LibrarySummary& library) {
            name.ends_with("TVMFFIEnvModLookupFromImports");
   };
   const auto has_lookup = [&](const auto& names) {
-    return std::any_of(names.begin(), names.end(), is_lookup);
+    return std::ranges::any_of(names, is_lookup);
   };
   return has_lookup(library.context) || has_lookup(library.runtime_calls);
 }
@@ -88,11 +88,10 @@ bool MayCall(const Names& called, const ModuleSummary& module,
   if (called.empty()) return false;
   // The summary does not know the kernels in a TVM-FFI library.
   if (module.functions.empty()) return true;
-  return std::any_of(module.functions.begin(), module.functions.end(),
-                     [&](const std::string& kernel) {
-                       const auto launcher = LauncherOf(kernel, functions);
-                       return launcher.empty() || called.contains(launcher);
-                     });
+  return std::ranges::any_of(module.functions, [&](const std::string& kernel) {
+    const auto launcher = LauncherOf(kernel, functions);
+    return launcher.empty() || called.contains(launcher);
+  });
 }
 
 // Returns the modules whose code a run of the graph calls, in file order. A
@@ -127,10 +126,9 @@ bool IsCountFault(const Diagnostic& diagnostic) {
 // rows count only if they agree with the lists of entries.
 void CorrectCounts(Graph* graph) {
   const auto& rows = graph->node_row_ptr;
-  const bool rows_are_right = rows.size() == graph->nodes.size() + 1 &&
-                              rows[0] == 0 &&
-                              rows.back() == graph->entries.size() &&
-                              std::is_sorted(rows.begin(), rows.end());
+  const bool rows_are_right =
+      rows.size() == graph->nodes.size() + 1 && rows[0] == 0 &&
+      rows.back() == graph->entries.size() && std::ranges::is_sorted(rows);
   for (size_t n = 0; n < graph->nodes.size(); ++n) {
     GraphNode& node = graph->nodes[n];
     if (node.kind == GraphNode::Kind::kInput) continue;
@@ -151,11 +149,10 @@ bool CheckAgain(const Graph& graph, DiagnosticList* found) {
   LocateDiagnostics(graph.text, &more);
   const bool is_sound =
       !more.HasErrors() &&
-      std::all_of(found->items().begin(), found->items().end(),
-                  [](const Diagnostic& diagnostic) {
-                    return diagnostic.severity != Severity::kError ||
-                           IsCountFault(diagnostic);
-                  });
+      std::ranges::all_of(found->items(), [](const Diagnostic& diagnostic) {
+        return diagnostic.severity != Severity::kError ||
+               IsCountFault(diagnostic);
+      });
   for (Diagnostic& diagnostic : more.items()) {
     if (known.contains({diagnostic.path, diagnostic.found})) continue;
     found->Add(std::move(diagnostic));
@@ -173,7 +170,7 @@ bool ParseGraphBesideCounts(GraphText text, Graph* graph,
   // Without entries the graph's lists are at odds, and none of them can be
   // trusted.
   if (!is_sound && !graph->entries.empty() &&
-      std::any_of(found.items().begin(), found.items().end(), &IsCountFault)) {
+      std::ranges::any_of(found.items(), &IsCountFault)) {
     CorrectCounts(graph);
     is_sound = CheckAgain(*graph, &found);
   }
@@ -359,7 +356,7 @@ class ArtefactChecker {
       return FindDevice(MakeDevice(type, 0)).ok();
     }
     const auto& types = options_.device_types;
-    return std::find(types.begin(), types.end(), type) != types.end();
+    return std::ranges::find(types, type) != types.end();
   }
 
   // Reports each type of device that is not there once.

@@ -138,7 +138,7 @@ absl::Status StatusOfThrown(std::string_view place,
 bool NamesItsKind(std::string_view message) {
   const std::string_view name = message.substr(0, message.find(": "));
   return name.size() < message.size() && name.ends_with("Error") &&
-         std::all_of(name.begin(), name.end(), [](char c) {
+         std::ranges::all_of(name, [](char c) {
            return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
                   c == '_' || c == '.';
          });

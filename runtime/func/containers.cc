@@ -86,9 +86,8 @@ void ReleaseAll(absl::Span<ObjectHeader* const> objects) {
 MapObject::Items WithoutRepeats(MapObject::Items items) {
   MapObject::Items kept;
   for (auto& item : items) {
-    const auto same = std::find_if(
-        kept.begin(), kept.end(),
-        [&](const auto& other) { return other.first == item.first; });
+    const auto same = std::ranges::find(kept, item.first,
+                                        &MapObject::Items::value_type::first);
     if (same == kept.end()) {
       kept.push_back(std::move(item));
     } else {

@@ -137,7 +137,7 @@ absl::Span<CallMemory::ShownTensor> CallMemory::Show(
     DLDataType (*numbering)(DLDataType),
     std::vector<const DLTensor*>* tensors) {
   const auto count = static_cast<size_t>(
-      std::count_if(tensors->begin(), tensors->end(), [&](const auto* tensor) {
+      std::ranges::count_if(*tensors, [&](const auto* tensor) {
         return !(numbering(tensor->dtype) == tensor->dtype);
       }));
   if (count == 0) return {};

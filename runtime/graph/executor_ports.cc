@@ -279,11 +279,10 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
   // only: where it cannot be moved to the caller's memory, it is copied there.
   const NodeId maker = graph_.NodeOf(EntryId{base});
   const bool is_input = graph_.node(maker).kind == GraphNode::Kind::kInput;
-  const bool is_taken =
-      std::any_of(outputs_.begin(), outputs_.end(), [&](const Port& other) {
-        return other.external.defined() && !other.is_copied &&
-               plan_.base_of[other.entry] == base;
-      });
+  const bool is_taken = std::ranges::any_of(outputs_, [&](const Port& other) {
+    return other.external.defined() && !other.is_copied &&
+           plan_.base_of[other.entry] == base;
+  });
   port.external = tensor;
   port.is_copied = is_input || is_taken || !UsableInPlace(*tensor);
   if (!port.is_copied) {
@@ -307,8 +306,7 @@ bool GraphExecutor::IsInSlot(EntryId entry) const {
 
 bool GraphExecutor::MayChangeUnseen() const {
   return is_input_lent_ ||
-         std::any_of(inputs_.begin(), inputs_.end(),
-                     [](const Port& port) { return port.external.defined(); });
+         std::ranges::any_of(inputs_, &NDArray::defined, &Port::external);
 }
 
 NDArray GraphExecutor::EntryArray(uint32_t entry) const {

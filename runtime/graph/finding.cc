@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "fmt/format.h"
 #include "nodewise/support/ways.h"
 
 namespace nodewise {
@@ -228,8 +229,8 @@ Finding FloatFindingOf(const LibraryFloats& library) {
 void NoteFloatFinding(const Finding& finding) {
   Noted& noted = NotedFloats();
   const std::lock_guard lock(noted.mutex);
-  const bool is_known = std::any_of(
-      noted.findings.begin(), noted.findings.end(), [&](const Finding& known) {
+  const bool is_known =
+      std::ranges::any_of(noted.findings, [&](const Finding& known) {
         return known.Where() == finding.Where() && known.found == finding.found;
       });
   if (is_known || noted.findings.size() == kMostNoted) return;

@@ -60,7 +60,7 @@ class Checker {
     uint64_t outputs = 0;
     for (const GraphNode& node : graph_.nodes) outputs += node.num_outputs;
     return outputs != rows.back() && rows.back() == graph_.entries.size() &&
-           std::is_sorted(rows.begin(), rows.end());
+           std::ranges::is_sorted(rows);
   }
 
   // Where the rows agree with the lists, the node's own number is the lie.

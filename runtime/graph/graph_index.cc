@@ -130,8 +130,8 @@ class PlanChecker {
   // Returns which output of the graph the tensor is, the first if it is
   // several.
   std::optional<uint32_t> OutputOfGraph(EntryId base) const {
-    const auto head = std::find_if(
-        graph_.heads.begin(), graph_.heads.end(), [&](const EntryRef& ref) {
+    const auto head =
+        std::ranges::find_if(graph_.heads, [&](const EntryRef& ref) {
           return index_.BaseOf(graph_.EntryOf(ref)) == base;
         });
     if (head == graph_.heads.end()) return std::nullopt;

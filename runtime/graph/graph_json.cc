@@ -158,9 +158,7 @@ struct Spot {
 // Turns offsets into lines in one walk over the text. Sorted by offset, all
 // lines are found in the time of one pass, however many faults there are.
 void PlaceDiagnostics(std::string_view text, std::vector<Spot> spots) {
-  std::stable_sort(
-      spots.begin(), spots.end(),
-      [](const Spot& a, const Spot& b) { return a.offset < b.offset; });
+  std::ranges::stable_sort(spots, {}, &Spot::offset);
   size_t at = 0;
   size_t line = 1;
   size_t line_start = 0;
@@ -398,8 +396,7 @@ absl::StatusOr<GraphText> GraphText::FromFile(const std::string& path) {
 NodeId Graph::NodeOf(EntryId id) const {
   // The last row that begins at or before the entry; rows of nodes without
   // outputs are empty.
-  const auto row =
-      std::upper_bound(node_row_ptr.begin(), node_row_ptr.end(), Index(id));
+  const auto row = std::ranges::upper_bound(node_row_ptr, Index(id));
   return NodeId{static_cast<uint32_t>(row - node_row_ptr.begin() - 1)};
 }
 
@@ -484,8 +481,8 @@ bool HasChannelsLast(const Graph& graph, const EntryRef& ref) {
   if (text == nullptr) return false;
   const auto numbers = ParseListText(*text);
   return numbers.has_value() &&
-         std::find(numbers->begin(), numbers->end(),
-                   std::to_string(ref.output)) != numbers->end();
+         std::ranges::find(*numbers, std::to_string(ref.output)) !=
+             numbers->end();
 }
 
 // An attribute that cannot be read says nothing: any program may have written
@@ -498,7 +495,7 @@ std::optional<NodeId> NodeCovering(const Graph& graph,
     if (text == nullptr) continue;
     const auto names = ParseListText(*text);
     if (!names.has_value()) continue;
-    if (std::find(names->begin(), names->end(), operation) != names->end()) {
+    if (std::ranges::find(*names, operation) != names->end()) {
       return NodeId{n};
     }
   }
@@ -527,10 +524,10 @@ std::optional<std::vector<std::string>> ParseListText(std::string_view text) {
 const std::string* FindAttribute(
     absl::Span<const std::pair<std::string, std::string>> attrs,
     std::string_view name) {
-  const auto found =
-      std::find_if(attrs.begin(), attrs.end(),
-                   [&](const auto& attr) { return attr.first == name; });
-  return found == attrs.end() ? nullptr : &found->second;
+  for (const auto& [key, value] : attrs) {
+    if (key == name) return &value;
+  }
+  return nullptr;
 }
 
 std::string WriteGraph(const Graph& graph) {

@@ -685,7 +685,7 @@ class JsonAdapter final : public GraphEvents {
         std::min(position > 0 ? position - 1 : 0, text_.text.size());
     const std::string_view before = text_.text.substr(0, offset);
     const size_t line_start = before.rfind('\n') + 1;  // 0 if there is none.
-    const auto lines = std::count(before.begin(), before.end(), '\n');
+    const auto lines = std::ranges::count(before, '\n');
     diagnostics_->Add({Severity::kError, text_.name, "",
                        static_cast<size_t>(lines) + 1, offset - line_start + 1,
                        fmt::format("not JSON: {}", Shortened(reason)), "", ""});
@@ -699,9 +699,8 @@ class JsonAdapter final : public GraphEvents {
 bool IsMostlyControls(std::string_view text) {
   constexpr size_t kLarge = size_t{4} << 20;
   if (text.size() < kLarge) return false;
-  const auto controls = std::count_if(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) < ' ';
-  });
+  const auto controls = std::ranges::count_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' '; });
   return static_cast<size_t>(controls) > text.size() / 5 * 2;
 }
 

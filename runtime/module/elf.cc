@@ -199,7 +199,7 @@ std::string TypeName(int type) {
 // a file is really a linker script or an error page.
 std::string Beginning(Bytes bytes) {
   const Bytes first = bytes.subspan(0, 16);
-  const bool is_text = std::all_of(first.begin(), first.end(), [](uint8_t c) {
+  const bool is_text = std::ranges::all_of(first, [](uint8_t c) {
     return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r');
   });
   if (is_text) {
@@ -601,11 +601,8 @@ absl::StatusOr<ElfFile> ParseElf(Bytes bytes, std::string where) {
 // A segment may be larger in memory than in the file; the rest is zeros that
 // the file does not have.
 absl::StatusOr<Bytes> BytesAt(const ElfFile& file, uint64_t address) {
-  const auto after =
-      std::upper_bound(file.segments.begin(), file.segments.end(), address,
-                       [](uint64_t a, const ElfSegment& segment) {
-                         return a < segment.address;
-                       });
+  const auto after = std::ranges::upper_bound(file.segments, address, {},
+                                              &ElfSegment::address);
   if (after != file.segments.begin()) {
     const ElfSegment& segment = *std::prev(after);
     const uint64_t skip = address - segment.address;
@@ -669,14 +666,11 @@ bool IsWritable(const ElfFile& file, const ElfSymbol& symbol, uint64_t size) {
   if (Overlap(symbol.value, size, file.relro_address, file.relro_size)) {
     return false;
   }
-  return std::any_of(file.segments.begin(), file.segments.end(),
-                     [&](const ElfSegment& segment) {
-                       const uint64_t skip = symbol.value - segment.address;
-                       return segment.is_writable &&
-                              symbol.value >= segment.address &&
-                              skip < segment.memory_size &&
-                              size <= segment.memory_size - skip;
-                     });
+  return std::ranges::any_of(file.segments, [&](const ElfSegment& segment) {
+    const uint64_t skip = symbol.value - segment.address;
+    return segment.is_writable && symbol.value >= segment.address &&
+           skip < segment.memory_size && size <= segment.memory_size - skip;
+  });
 }
 
 }  // namespace nodewise

@@ -30,8 +30,8 @@ constexpr std::string_view kClassicNames[] = {
 
 // Each of these belongs to the classic convention alone.
 bool IsClassicSign(const ElfSymbol& symbol) {
-  return std::find(std::begin(kClassicNames), std::end(kClassicNames),
-                   symbol.name) != std::end(kClassicNames);
+  return std::ranges::find(kClassicNames, symbol.name) !=
+         std::end(kClassicNames);
 }
 
 // Returns whether the code calls a function of TVM-FFI's runtime: by its name,
@@ -44,8 +44,8 @@ bool CallsFfi(const ElfSymbol& symbol) {
 }
 
 bool IsFfiContext(std::string_view name) {
-  return std::find(std::begin(kFfiContextNames), std::end(kFfiContextNames),
-                   name) != std::end(kFfiContextNames);
+  return std::ranges::find(kFfiContextNames, name) !=
+         std::end(kFfiContextNames);
 }
 
 // Returns whether the runtime writes a pointer into the variable of that name.
@@ -105,7 +105,7 @@ std::vector<std::string> KernelNames(const ElfFile& elf, LibraryAbi abi) {
   for (const ElfSymbol& symbol : elf.symbols) {
     if (IsKernel(symbol, abi)) names.emplace_back(symbol.name.substr(skip));
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

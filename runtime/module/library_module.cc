@@ -178,8 +178,7 @@ class ConstantsModule final : public Module {
   absl::Status InitOnce(std::string_view symbol,
                         const std::vector<std::string_view>& wanted) {
     const std::lock_guard lock(mutex_);
-    const auto known =
-        std::find(initialised_.begin(), initialised_.end(), symbol);
+    const auto known = std::ranges::find(initialised_, symbol);
     if (known != initialised_.end()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(const PackedFunc init, FindInit(symbol));
     if (init) NODEWISE_RETURN_IF_ERROR(Initialise(symbol, wanted, init));
@@ -243,8 +242,7 @@ class DeviceCodeModule final : public Module {
   std::vector<std::string> FunctionNames() const override { return functions_; }
 
   absl::StatusOr<PackedFunc> GetFunction(std::string_view name) override {
-    if (std::find(functions_.begin(), functions_.end(), name) ==
-        functions_.end()) {
+    if (std::ranges::find(functions_, name) == functions_.end()) {
       return PackedFunc();
     }
     const std::string message =
@@ -320,10 +318,9 @@ void IntroduceNeighbours(const std::vector<Ref<Module>>& modules) {
     std::vector<Ref<Module>> neighbours;
     for (const Ref<Module>& other : modules) {
       const std::vector<Module*> tree = other->Tree();
-      const bool has_library =
-          std::any_of(tree.begin(), tree.end(), [](Module* part) {
-            return dynamic_cast<LibraryModule*>(part) != nullptr;
-          });
+      const bool has_library = std::ranges::any_of(tree, [](Module* part) {
+        return dynamic_cast<LibraryModule*>(part) != nullptr;
+      });
       if (!has_library) neighbours.push_back(other);
     }
     library->SetNeighbours(std::move(neighbours));
@@ -464,8 +461,7 @@ absl::StatusOr<Ref<Module>> LoadModule(const std::string& path,
     if (dot != std::string::npos) ending = path.substr(dot + 1);
   }
   constexpr std::string_view kShared[] = {"so", "dll", "dylib", "dso"};
-  if (std::find(std::begin(kShared), std::end(kShared), ending) ==
-      std::end(kShared)) {
+  if (std::ranges::find(kShared, ending) == std::end(kShared)) {
     return InvalidArgument(
         "{}: ends in \"{}\", expected a shared library (.so; for an archive "
         "link its objects first: g++ -shared -o lib.so *.o)",

@@ -37,9 +37,8 @@ constexpr std::string_view kFfiAbi = "TVM-FFI";
 // Whether it is defined or wanted does not matter: both are signs of what the
 // code was compiled for.
 bool HasSymbol(const ElfFile& elf, std::string_view name) {
-  return std::any_of(
-      elf.symbols.begin(), elf.symbols.end(),
-      [name](const ElfSymbol& symbol) { return symbol.name == name; });
+  return std::ranges::find(elf.symbols, name, &ElfSymbol::name) !=
+         elf.symbols.end();
 }
 
 // Returns whether the code calls a function, by its name or through a pointer.
@@ -51,10 +50,9 @@ bool Calls(const ElfFile& elf, const std::string& name) {
 
 // TVM 0.8 began to put "tvmgen_" and the module's name before a function's own.
 bool AnyFunctionBegins(const LibrarySummary& summary, std::string_view start) {
-  return std::any_of(summary.functions.begin(), summary.functions.end(),
-                     [start](const std::string& name) {
-                       return std::string_view(name).starts_with(start);
-                     });
+  return std::ranges::any_of(
+      summary.functions,
+      [start](const std::string& name) { return name.starts_with(start); });
 }
 
 void AddSymbolEvidence(const ElfFile& elf, const LibrarySummary& summary,
@@ -149,16 +147,15 @@ void TellEra(const ElfFile& elf, LibrarySummary* summary) {
 bool IsCompiledFunction(std::string_view name) {
   constexpr std::string_view kNotOurs[] = {"_init", "_fini", "__extendhfsf2",
                                            "__truncsfhf2", "__truncdfhf2"};
-  return std::find(std::begin(kNotOurs), std::end(kNotOurs), name) ==
-         std::end(kNotOurs);
+  return std::ranges::find(kNotOurs, name) == std::end(kNotOurs);
 }
 
 // The LLVM target calls the runtime through pointers and includes its own half
 // conversions; the C target calls the runtime by name. Both call the functions
 // that raise errors by name.
 std::string TargetOf(const ElfFile& elf, const LibrarySummary& summary) {
-  const bool has_pointers = std::any_of(
-      summary.context.begin(), summary.context.end(),
+  const bool has_pointers = std::ranges::any_of(
+      summary.context,
       [](const std::string& name) { return name.starts_with("__TVM"); });
   if (has_pointers || HasSymbol(elf, "__truncsfhf2")) return "llvm";
   for (const std::string& name : summary.runtime_calls) {
@@ -183,8 +180,8 @@ void SortSymbols(const ElfFile& elf, LibrarySummary* summary) {
       summary->context.emplace_back(name);
     }
   }
-  std::sort(summary->context.begin(), summary->context.end());
-  std::sort(summary->runtime_calls.begin(), summary->runtime_calls.end());
+  std::ranges::sort(summary->context);
+  std::ranges::sort(summary->runtime_calls);
   const bool has_blob = HasSymbol(elf, kBlobName);
   const bool is_tvm = has_blob || !summary->context.empty() ||
                       !summary->runtime_calls.empty() ||

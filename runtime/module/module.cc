@@ -228,7 +228,7 @@ std::vector<std::string> Module::AllFunctionNames() {
 // A circle would never be freed, and walking along it would not end.
 absl::Status Module::Import(Ref<Module> module) {
   const std::vector<Module*> tree = module->Tree();
-  if (std::find(tree.begin(), tree.end(), this) != tree.end()) {
+  if (std::ranges::find(tree, this) != tree.end()) {
     return InvalidArgument(
         "a {} module cannot import a {} module that imports it", kind(),
         module->kind());

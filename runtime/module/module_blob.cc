@@ -236,8 +236,7 @@ absl::StatusOr<BlobItem> ReadItem(ByteReader* reader, size_t start,
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadGraphFactory(reader));
   } else if (key == "const_loader" || key == "metadata") {
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadConstants(reader));
-  } else if (std::find(std::begin(kDeviceKeys), std::end(kDeviceKeys), key) !=
-             std::end(kDeviceKeys)) {
+  } else if (std::ranges::find(kDeviceKeys, key) != std::end(kDeviceKeys)) {
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadDeviceCode(reader));
   } else if (IsBytecodeKind(key)) {
     NODEWISE_ASSIGN_OR_RETURN(item.content, ReadBytecode(reader));

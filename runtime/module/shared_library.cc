@@ -119,8 +119,7 @@ class SharedLibrary final : public Symbols {
   void* Function(std::string_view name) const override {
     const std::string symbol = SymbolOf(facts_.abi, name);
     // dlsym would also find the functions of libm.
-    if (!std::binary_search(facts_.functions.begin(), facts_.functions.end(),
-                            symbol)) {
+    if (!std::ranges::binary_search(facts_.functions, symbol)) {
       return nullptr;
     }
     return dlsym(handle_, symbol.c_str());
@@ -212,9 +211,9 @@ absl::Status CheckWanted(const LibraryFacts& facts) {
 // have. A library that is linked against TVM's own runtime has these functions
 // from there.
 std::vector<std::string> WantedOfRuntime(const ElfFile& elf) {
-  const bool brings_tvm = std::any_of(
-      elf.needed.begin(), elf.needed.end(),
-      [](auto name) { return name.find("tvm") != std::string_view::npos; });
+  const bool brings_tvm = std::ranges::any_of(elf.needed, [](auto name) {
+    return name.find("tvm") != std::string_view::npos;
+  });
   std::vector<std::string> wanted;
   if (brings_tvm) return wanted;
   for (const ElfSymbol& symbol : elf.symbols) {
@@ -236,7 +235,7 @@ absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
   NODEWISE_RETURN_IF_ERROR(CheckKind(elf));
   facts.abi = AbiOf(elf);
   facts.functions = FunctionNames(elf);
-  std::sort(facts.functions.begin(), facts.functions.end());
+  std::ranges::sort(facts.functions);
   facts.kernels = KernelNames(elf, facts.abi);
   facts.wanted = WantedOfRuntime(elf);
   for (const ElfSymbol& symbol : elf.symbols) {
