@@ -93,8 +93,7 @@ absl::StatusOr<VmReader::Dims> VmReader::ShapeArgument(const Call& call,
     *bytes = *size;
     return dims;
   }
-  return BadBytecode(call, std::string(MessageOf(size.status())),
-                     "dimensions of a tensor");
+  return BadBytecode(MessageOf(size.status()), "dimensions of a tensor");
 }
 
 // (vm, shape, device index, type, memory scope) Its shape is that of a block of
@@ -107,13 +106,13 @@ VmReader::Result VmReader::AllocStorage(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t device, IntOf(call, 2));
   // -1 is the host, 0 what the network runs on.
   if (device != 0 && device != -1) {
-    Refuse(call, fmt::format("a storage on device {} of the VM", device));
+    Refuse(fmt::format("a storage on device {} of the VM", device));
   }
   const auto* scope = call.args.size() > 4
                           ? ConstantOf<std::string_view>(call.args[4])
                           : nullptr;
   if (scope != nullptr && !IsGlobal(*scope)) {
-    Refuse(call, fmt::format("a storage in memory \"{}\"", Shortened(*scope)));
+    Refuse(fmt::format("a storage in memory \"{}\"", Shortened(*scope)));
   }
   return Keep(Kind::kStorage, storage, &program_.storages);
 }
@@ -122,8 +121,7 @@ VmReader::Result VmReader::AllocStorage(const Call& call) {
 // several tensors share one after the other, at offsets.
 VmReader::Result VmReader::AllocTensor(const Call& call) {
   if (!Is(call, 0, Kind::kStorage)) {
-    return BadBytecode(call,
-                       fmt::format("a tensor in {}", Describe(call.args[0])),
+    return BadBytecode(fmt::format("a tensor in {}", Describe(call.args[0])),
                        "a storage");
   }
   NODEWISE_ASSIGN_OR_RETURN(const int64_t offset, IntOf(call, 1));
@@ -134,8 +132,7 @@ VmReader::Result VmReader::AllocTensor(const Call& call) {
   tensor.dtype = VmDType(*named, executable_.era);
   const absl::Status is_type = CheckDType(tensor.dtype);
   if (!is_type.ok()) {
-    return BadBytecode(call, std::string(MessageOf(is_type)),
-                       "a type of tensors");
+    return BadBytecode(MessageOf(is_type), "a type of tensors");
   }
   uint64_t bytes = 0;
   NODEWISE_ASSIGN_OR_RETURN(tensor.shape,
@@ -145,7 +142,6 @@ VmReader::Result VmReader::AllocTensor(const Call& call) {
   if (offset < 0 || static_cast<uint64_t>(offset) > room ||
       bytes > room - static_cast<uint64_t>(offset)) {
     return BadBytecode(
-        call,
         fmt::format("a tensor of {} bytes at byte {} of a storage", bytes,
                     offset),
         fmt::format("at most the {} bytes of the storage", room));
@@ -172,17 +168,15 @@ VmReader::Result VmReader::Reshape(const Call& call) {
   const auto wanted = TensorBytes(base.shape, base.dtype);
   if (!wanted.ok() || bytes > *wanted) {
     return BadBytecode(
-        call,
         fmt::format("{} for a tensor of shape {}", ShapeToString(tensor.shape),
                     ShapeToString(base.shape)),
         "a shape of as many elements");
   }
   if (bytes < *wanted) {
-    return Refuse(call, "a part of a tensor as another tensor");
+    return Refuse("a part of a tensor as another tensor");
   }
   if (!base.is_written) {
-    return Refuse(call,
-                  "another shape of a tensor that nothing has written yet");
+    return Refuse("another shape of a tensor that nothing has written yet");
   }
   tensor.origin = VmTensor::Origin::kView;
   tensor.source = from;
@@ -211,13 +205,11 @@ VmReader::Result VmReader::MakeTuple(const Call& call) {
 
 // The map keeps them, since bytecode takes the same item out again and again.
 // Each item of an input that is a tuple is an input too.
-absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
-                                          int64_t item) {
+absl::StatusOr<uint32_t> VmReader::ItemOf(VmInput* tuple, int64_t item) {
   const auto known = tuple->items.find(item);
   if (known != tuple->items.end()) return known->second;
   if (item < 0 || tuple->depth >= kMostDepth) {
     return BadBytecode(
-        call,
         fmt::format("item {} of a tuple in {} tuples", item, tuple->depth),
         fmt::format("one of 0 or more, {} deep", kMostDepth));
   }
@@ -232,27 +224,25 @@ absl::StatusOr<uint32_t> VmReader::ItemOf(const Call& call, VmInput* tuple,
 // That an input is a tuple may show only here, where an item is taken out.
 VmReader::Result VmReader::TupleItem(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t item, IntOf(call, 1));
-  if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
-    NODEWISE_RETURN_IF_ERROR(BecomeTuple(call, input).status());
-    NODEWISE_ASSIGN_OR_RETURN(const uint32_t made, ItemOf(call, input, item));
+  if (VmInput* const input = InputOf(call.args[0])) {
+    NODEWISE_RETURN_IF_ERROR(BecomeTuple(input).status());
+    NODEWISE_ASSIGN_OR_RETURN(const uint32_t made, ItemOf(input, item));
     return Value{Kind::kTensor, program_.inputs[made].tensor};
   }
-  NODEWISE_ASSIGN_OR_RETURN(const uint32_t tuple, TupleOf(call, 0));
-  const std::vector<Value>& items = tuples_[tuple];
-  if (item >= 0 && static_cast<uint64_t>(item) < items.size()) {
-    return items[static_cast<size_t>(item)];
+  NODEWISE_ASSIGN_OR_RETURN(const auto* const items, TupleOf(call, 0));
+  if (item >= 0 && static_cast<uint64_t>(item) < items->size()) {
+    return (*items)[static_cast<size_t>(item)];
   }
-  return BadBytecode(call, fmt::format("item {} of a tuple", item),
-                     fmt::format("one of its {}", items.size()));
+  return BadBytecode(fmt::format("item {} of a tuple", item),
+                     fmt::format("one of its {}", items->size()));
 }
 
 // It frees an item early, which a plan of storages makes needless.
 VmReader::Result VmReader::TupleResetItem(const Call& call) {
   if (InputOf(call.args[0]) != nullptr) return Value();
-  NODEWISE_ASSIGN_OR_RETURN(const Value item, TupleItem(call));
-  static_cast<void>(item);
-  NODEWISE_ASSIGN_OR_RETURN(const uint32_t tuple, TupleOf(call, 0));
-  tuples_[tuple][call.args[1].index()] = Value();
+  NODEWISE_RETURN_IF_ERROR(TupleItem(call).status());
+  NODEWISE_ASSIGN_OR_RETURN(auto* const items, TupleOf(call, 0));
+  (*items)[call.args[1].index()] = Value();
   return Value();
 }
 
@@ -260,12 +250,10 @@ VmReader::Result VmReader::TupleResetItem(const Call& call) {
 // kernel for open shapes gets the dimensions as numbers behind its tensors.
 VmReader::Result VmReader::CallWithDims(const Call& call) {
   if (!Is(call, 0, Kind::kFunction)) {
-    return BadBytecode(call,
-                       fmt::format("a call of {}", Describe(call.args[0])),
+    return BadBytecode(fmt::format("a call of {}", Describe(call.args[0])),
                        "a function");
   }
-  Call inner{call.instruction,
-             executable_.functions[call.args[0].index()].name,
+  Call inner{executable_.functions[call.args[0].index()].name,
              {call.args.begin() + 1, call.args.end() - 1}};
   const size_t last = call.args.size() - 1;
   if (Is(call, last, Kind::kUnknown)) {
@@ -292,23 +280,20 @@ absl::StatusOr<int64_t> VmReader::IntOf(const Call& call, size_t index) const {
 absl::StatusOr<VmReader::Dims> VmReader::DimsOf(const Call& call,
                                                 size_t index) const {
   const Value& value = call.args[index];
-  if (value.kind == Kind::kShape) {
-    return shapes_[value.index()];
-  }
+  if (value.kind == Kind::kShape) return shapes_[value.index()];
   const auto* const shape = ConstantOf<VmShape>(value);
-  if (shape == nullptr) {
-    return WrongArgument(call, index, "a shape");
-  }
+  if (shape == nullptr) return WrongArgument(call, index, "a shape");
   if (shape->dims.size() <= kMostDims) return shape->dims;
   return BadBytecode(
-      call, fmt::format("a shape of {} dimensions", shape->dims.size()),
+      fmt::format("a shape of {} dimensions", shape->dims.size()),
       fmt::format("at most {}", kMostDims));
 }
 
 absl::StatusOr<const DLDataType*> VmReader::DTypeOf(const Call& call,
                                                     size_t index) const {
-  const auto* const dtype = ConstantOf<DLDataType>(call.args[index]);
-  if (dtype != nullptr) return dtype;
+  if (const auto* dtype = ConstantOf<DLDataType>(call.args[index])) {
+    return dtype;
+  }
   return WrongArgument(call, index, "a type");
 }
 
@@ -321,12 +306,10 @@ absl::StatusOr<uint32_t> VmReader::TensorOf(const Call& call,
   return WrongArgument(call, index, "a tensor");
 }
 
-absl::StatusOr<uint32_t> VmReader::TupleOf(const Call& call,
-                                           size_t index) const {
+absl::StatusOr<std::vector<VmReader::Value>*> VmReader::TupleOf(
+    const Call& call, size_t index) {
   const Value& value = call.args[index];
-  if (value.kind == Kind::kTuple) {
-    return static_cast<uint32_t>(value.number);
-  }
+  if (value.kind == Kind::kTuple) return &tuples_[value.index()];
   return WrongArgument(call, index, "a tuple");
 }
 
@@ -336,19 +319,16 @@ absl::StatusOr<VmReader::Heap*> VmReader::HeapOf(const Call& call,
                                                  size_t index) {
   const Value& value = call.args[index];
   if (value.kind == Kind::kNone) return nullptr;
-  if (value.kind == Kind::kHeap) {
-    return &heaps_[value.index()];
-  }
+  if (value.kind == Kind::kHeap) return &heaps_[value.index()];
   return WrongArgument(call, index, "the heap of computed dimensions");
 }
 
 // The bytecode may give a heap any size; slots are kept in a map, so that a
 // huge one costs nothing.
-absl::Status VmReader::CheckSlot(const Call& call, const Heap* heap,
-                                 int64_t slot) const {
+absl::Status VmReader::CheckSlot(const Heap* heap, int64_t slot) const {
   const int64_t size = heap == nullptr ? 0 : heap->size;
   if (slot >= 0 && slot < size) return absl::OkStatus();
-  return BadBytecode(call, fmt::format("place {} of the heap", slot),
+  return BadBytecode(fmt::format("place {} of the heap", slot),
                      fmt::format("one of the {}", size));
 }
 
@@ -364,13 +344,12 @@ const VmInputType* VmReader::GivenFor(const VmInput& input) const {
 }
 
 // Gives an input that nothing is known of yet a shape with all dimensions open.
-absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
-                                  size_t rank) {
-  input->checked_at = call.instruction;
+absl::Status VmReader::LearnShape(VmInput* input, size_t rank) {
+  input->checked_at = at_;
   VmTensor& tensor = program_.tensors[input->tensor];
   if (tensor.has_shape) return absl::OkStatus();
   if (rank > kMostDims) {
-    return BadBytecode(call, fmt::format("a rank of {}", rank),
+    return BadBytecode(fmt::format("a rank of {}", rank),
                        fmt::format("at most {}", kMostDims));
   }
   tensor.has_shape = true;
@@ -378,24 +357,26 @@ absl::Status VmReader::LearnShape(const Call& call, VmInput* input,
   return absl::OkStatus();
 }
 
+absl::Status VmReader::CheckRank(const Dims& dims, int64_t rank) const {
+  if (static_cast<int64_t>(dims.size()) == rank) return absl::OkStatus();
+  return BadBytecode(fmt::format("a check for {} dimensions", rank),
+                     fmt::format("{}, as the tensor has", dims.size()));
+}
+
 // The compiler puts such checks at the front of a function: what the VM would
 // check at run time is how the type of an input is known here.
 VmReader::Result VmReader::CheckTensorInfo(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const uint32_t number, TensorOf(call, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 1));
-  if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
-    input->checked_at = call.instruction;
+  if (VmInput* const input = InputOf(call.args[0])) {
+    input->checked_at = at_;
     if (rank >= 0) {
-      NODEWISE_RETURN_IF_ERROR(
-          LearnShape(call, input, static_cast<size_t>(rank)));
+      NODEWISE_RETURN_IF_ERROR(LearnShape(input, static_cast<size_t>(rank)));
     }
   }
   VmTensor& tensor = program_.tensors[number];
-  if (tensor.has_shape && rank != -1 &&
-      rank != static_cast<int64_t>(tensor.shape.size())) {
-    return BadBytecode(
-        call, fmt::format("a check for {} dimensions", rank),
-        fmt::format("{}, as the tensor has", tensor.shape.size()));
+  if (tensor.has_shape && rank != -1) {
+    NODEWISE_RETURN_IF_ERROR(CheckRank(tensor.shape, rank));
   }
   if (call.args.size() == 3 || Is(call, 2, Kind::kNone)) return Value();
   NODEWISE_ASSIGN_OR_RETURN(const DLDataType* named, DTypeOf(call, 2));
@@ -403,7 +384,7 @@ VmReader::Result VmReader::CheckTensorInfo(const Call& call) {
   const DLDataType dtype = VmDType(*named, executable_.era);
   if (tensor.has_dtype && !(tensor.dtype == dtype)) {
     return BadBytecode(
-        call, fmt::format("a check for {}", ToString(dtype)),
+        fmt::format("a check for {}", ToString(dtype)),
         fmt::format("{}, as the tensor has", ToString(tensor.dtype)));
   }
   tensor.has_dtype = true;
@@ -411,16 +392,15 @@ VmReader::Result VmReader::CheckTensorInfo(const Call& call) {
   return Value();
 }
 
-VmReader::Value VmReader::RefuseInput(const Call& call, const VmInput& input,
-                                      const char* what) {
+VmReader::Value VmReader::RefuseInput(const VmInput& input, const char* what) {
   return Refuse(
-      call, fmt::format("input {}, which is {}", Shortened(input.name), what),
+      fmt::format("input {}, which is {}", Shortened(input.name), what),
       "a graph's inputs are tensors");
 }
 
 VmReader::Result VmReader::CheckShapeInfo(const Call& call) {
-  if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
-    return RefuseInput(call, *input, "a shape");
+  if (const VmInput* const input = InputOf(call.args[0])) {
+    return RefuseInput(*input, "a shape");
   }
   NODEWISE_RETURN_IF_ERROR(DimsOf(call, 0).status());
   return Value();
@@ -428,33 +408,30 @@ VmReader::Result VmReader::CheckShapeInfo(const Call& call) {
 
 // A number that the function computes itself needs no check.
 VmReader::Result VmReader::CheckNumberInfo(const Call& call) {
-  if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
-    return RefuseInput(call, *input, "a number");
+  if (const VmInput* const input = InputOf(call.args[0])) {
+    return RefuseInput(*input, "a number");
   }
   return Value();
 }
 
 // What was read as a tensor before cannot be a tuple now.
-VmReader::Result VmReader::BecomeTuple(const Call& call, VmInput* input) {
+VmReader::Result VmReader::BecomeTuple(VmInput* input) {
   const VmTensor& tensor = program_.tensors[input->tensor];
   if (tensor.has_shape || tensor.has_dtype || tensor.is_used) {
-    return BadBytecode(call, "a tensor", "a tuple");
+    return BadBytecode("a tensor", "a tuple");
   }
   input->is_tuple = true;
-  input->checked_at = call.instruction;
+  input->checked_at = at_;
   return Value();
 }
 
 VmReader::Result VmReader::CheckTupleInfo(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
-  if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
-    return BecomeTuple(call, input);
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const uint32_t tuple, TupleOf(call, 0));
-  const size_t items = tuples_[tuple].size();
-  if (size == static_cast<int64_t>(items)) return Value();
-  return BadBytecode(call, fmt::format("a check for a tuple of {}", size),
-                     fmt::format("{}, as it has", items));
+  if (VmInput* const input = InputOf(call.args[0])) return BecomeTuple(input);
+  NODEWISE_ASSIGN_OR_RETURN(const auto* const items, TupleOf(call, 0));
+  if (size == static_cast<int64_t>(items->size())) return Value();
+  return BadBytecode(fmt::format("a check for a tuple of {}", size),
+                     fmt::format("{}, as it has", items->size()));
 }
 
 // Checks one dimension against its code and number, or learns it: below 0 it is
@@ -468,7 +445,7 @@ absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
   if (*dim < 0 && (code == kStore || code == kIgnore)) *dim = given;
   int64_t wanted = *dim;
   if (code == kStore || code == kEqualsSlot) {
-    NODEWISE_RETURN_IF_ERROR(CheckSlot(call, heap, number));
+    NODEWISE_RETURN_IF_ERROR(CheckSlot(heap, number));
   }
   if (code == kStore) {
     has_open_dims_ = has_open_dims_ || *dim < 0;
@@ -481,11 +458,11 @@ absl::Status VmReader::MatchDim(const Call& call, size_t place, Heap* heap,
     const auto slot = heap->slots.find(number);
     if (slot != heap->slots.end()) wanted = slot->second;
   } else if (code != kIgnore) {
-    return BadBytecode(call, fmt::format("dimension code {}", code), "0 to 3");
+    return BadBytecode(fmt::format("dimension code {}", code), "0 to 3");
   }
   if (*dim < 0) *dim = wanted;
   if (*dim == wanted) return absl::OkStatus();
-  return BadBytecode(call, fmt::format("a check for dimension {}", wanted),
+  return BadBytecode(fmt::format("a check for dimension {}", wanted),
                      fmt::format("{}, as the tensor has", *dim));
 }
 
@@ -495,7 +472,6 @@ VmReader::Result VmReader::MatchShape(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t rank, IntOf(call, 2));
   if (rank < 0 || static_cast<uint64_t>(rank) > (call.args.size() - 3) / 2) {
     return BadBytecode(
-        call,
         fmt::format("{} arguments for a rank of {}", call.args.size(), rank),
         "two for each dimension");
   }
@@ -504,9 +480,8 @@ VmReader::Result VmReader::MatchShape(const Call& call) {
   const VmInputType* given = nullptr;
   if (Is(call, 0, Kind::kTensor)) {
     NODEWISE_ASSIGN_OR_RETURN(const uint32_t tensor, TensorOf(call, 0));
-    if (VmInput* input = InputOf(call.args[0]); input != nullptr) {
-      NODEWISE_RETURN_IF_ERROR(
-          LearnShape(call, input, static_cast<size_t>(rank)));
+    if (VmInput* const input = InputOf(call.args[0])) {
+      NODEWISE_RETURN_IF_ERROR(LearnShape(input, static_cast<size_t>(rank)));
       given = GivenFor(*input);
     }
     dims = &program_.tensors[tensor].shape;
@@ -514,10 +489,7 @@ VmReader::Result VmReader::MatchShape(const Call& call) {
     NODEWISE_ASSIGN_OR_RETURN(copy, DimsOf(call, 0));
     dims = &copy;
   }
-  if (static_cast<int64_t>(dims->size()) != rank) {
-    return BadBytecode(call, fmt::format("a check for {} dimensions", rank),
-                       fmt::format("{}, as the tensor has", dims->size()));
-  }
+  NODEWISE_RETURN_IF_ERROR(CheckRank(*dims, rank));
   for (size_t d = 0; d < dims->size(); ++d) {
     const int64_t open = given == nullptr ? -1 : given->shape[d];
     NODEWISE_RETURN_IF_ERROR(
@@ -529,9 +501,7 @@ VmReader::Result VmReader::MatchShape(const Call& call) {
 // The binding gives no numbers, so that the number itself takes the place of
 // what it would give.
 VmReader::Result VmReader::MatchNumber(const Call& call) {
-  if (const VmInput* input = InputOf(call.args[0]); input != nullptr) {
-    return CheckNumberInfo(call);
-  }
+  if (InputOf(call.args[0]) != nullptr) return CheckNumberInfo(call);
   NODEWISE_ASSIGN_OR_RETURN(int64_t number, IntOf(call, 0));
   NODEWISE_ASSIGN_OR_RETURN(Heap* const heap, HeapOf(call, 1));
   NODEWISE_RETURN_IF_ERROR(MatchDim(call, 2, heap, number, &number));
@@ -545,16 +515,14 @@ VmReader::Result VmReader::MakeShape(const Call& call) {
   if (rank < 0 || static_cast<uint64_t>(rank) != (call.args.size() - 2) / 2 ||
       static_cast<uint64_t>(rank) > kMostDims) {
     return BadBytecode(
-        call,
         fmt::format("{} arguments for a rank of {}", call.args.size(), rank),
         fmt::format("two for each of at most {} dimensions", kMostDims));
   }
   Dims dims;
   bool is_known = true;
   for (size_t d = 0; d < static_cast<size_t>(rank); ++d) {
-    Call number{call.instruction,
-                call.name,
-                {call.args[0], call.args[2 + 2 * d], call.args[3 + 2 * d]}};
+    const Call number{
+        call.name, {call.args[0], call.args[2 + 2 * d], call.args[3 + 2 * d]}};
     NODEWISE_ASSIGN_OR_RETURN(const Value made, MakeNumber(number));
     is_known = is_known && made.kind == Kind::kInt;
     dims.push_back(made.number);
@@ -570,9 +538,9 @@ VmReader::Result VmReader::MakeNumber(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t number, IntOf(call, 2));
   if (code == kUseNumber) return Value{Kind::kInt, number};
   if (code != kLoad) {
-    return BadBytecode(call, fmt::format("dimension code {}", code), "0 or 1");
+    return BadBytecode(fmt::format("dimension code {}", code), "0 or 1");
   }
-  NODEWISE_RETURN_IF_ERROR(CheckSlot(call, heap, number));
+  NODEWISE_RETURN_IF_ERROR(CheckSlot(heap, number));
   const auto slot = heap->slots.find(number);
   // The instruction that left it open has been refused, or will be.
   if (slot == heap->slots.end()) return Value{Kind::kUnknown};
@@ -584,14 +552,13 @@ VmReader::Result VmReader::MakeNumber(const Call& call) {
 // compute with what is not there.
 VmReader::Result VmReader::ComputeDims(const Call& call) {
   if (binding_.compute == nullptr || has_open_dims_) {
-    return Refuse(call,
-                  fmt::format("a call of {}, which computes dimensions",
+    return Refuse(fmt::format("a call of {}, which computes dimensions",
                               Shortened(call.name)),
                   "known at run time only: give the inputs");
   }
   Heap& heap = heaps_[call.args[0].index()];
   if (heap.size > kMostComputed) {
-    return BadBytecode(call, fmt::format("a heap of {} places", heap.size),
+    return BadBytecode(fmt::format("a heap of {} places", heap.size),
                        fmt::format("at most {}", kMostComputed));
   }
   // An impossible dimension, which shows what the kernel does not write.
@@ -601,8 +568,7 @@ VmReader::Result VmReader::ComputeDims(const Call& call) {
     numbers[static_cast<size_t>(slot)] = number;
   }
   NODEWISE_RETURN_IF_ERROR(
-      At(Place(call.instruction),
-         binding_.compute(call.name, absl::MakeSpan(numbers))));
+      At(Place(), binding_.compute(call.name, absl::MakeSpan(numbers))));
   for (size_t slot = 0; slot < numbers.size(); ++slot) {
     if (numbers[slot] == kOpen) continue;
     heap.slots[static_cast<int64_t>(slot)] = numbers[slot];
@@ -614,7 +580,7 @@ VmReader::Result VmReader::ComputeDims(const Call& call) {
 VmReader::Result VmReader::AllocShapeHeap(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
   if (size < 0) {
-    return BadBytecode(call, fmt::format("a heap of {}", size),
+    return BadBytecode(fmt::format("a heap of {}", size),
                        "none or more places");
   }
   return Keep(Kind::kHeap, Heap{size, {}}, &heaps_);

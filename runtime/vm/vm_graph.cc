@@ -194,9 +194,7 @@ class GraphMaker {
     const auto offset_of = [this](uint32_t tensor) {
       return program_.tensors[tensor].offset;
     };
-    std::stable_sort(
-        tensors->begin(), tensors->end(),
-        [&](uint32_t a, uint32_t b) { return offset_of(a) < offset_of(b); });
+    std::ranges::stable_sort(*tensors, {}, offset_of);
     uint64_t end = 0;
     bool overlaps = false;
     for (size_t i = 0; i < tensors->size(); ++i) {

@@ -110,7 +110,7 @@ absl::Status ReadMemoryScopes(ByteReader* reader, VmExecutable* executable) {
   NODEWISE_ASSIGN_OR_RETURN(
       scopes, reader->List<Scope>("memory scope count", kLeastScope, read));
   // The reader of instructions searches them by constant.
-  std::sort(scopes.begin(), scopes.end());
+  std::ranges::sort(scopes);
   return absl::OkStatus();
 }
 
@@ -383,7 +383,7 @@ DLDataType VmDType(DLDataType dtype, VmEra era) {
 }
 
 bool VmLibrary::HasKernel(std::string_view name) const {
-  return std::binary_search(kernels.begin(), kernels.end(), name);
+  return std::ranges::binary_search(kernels, name);
 }
 
 // The library stays mapped, not loaded: nothing of it runs.

@@ -22,27 +22,28 @@ constexpr std::string_view kBuiltinPrefix = "vm.builtin.";
 // is refused again, so that the user sees causes only.
 absl::Status VmReader::Read() {
   if (function_.kind != VmFunction::Kind::kBytecode) {
-    Refuse(-1, "a function that is compiled and has no bytecode",
+    Refuse("a function that is compiled and has no bytecode",
            "compile with exec_mode=\"bytecode\"");
     return absl::OkStatus();
   }
   NODEWISE_RETURN_IF_ERROR(AddParameters());
-  for (int64_t i = function_.first; i < function_.end && !has_returned_; ++i) {
-    NODEWISE_RETURN_IF_ERROR(ReadInstruction(i));
+  for (at_ = function_.first; at_ < function_.end && !has_returned_; ++at_) {
+    NODEWISE_RETURN_IF_ERROR(ReadInstruction());
   }
   if (!is_straight_) return absl::OkStatus();
   if (!has_returned_) {
-    return BadBytecode(function_.end - 1, "the last instruction",
-                       "one that returns");
+    at_ = function_.end - 1;
+    return BadBytecode("the last instruction", "one that returns");
   }
-  return CheckInputs();
+  CheckInputs();
+  return absl::OkStatus();
 }
 
 // Until a check says otherwise, each argument is taken for a tensor.
 absl::Status VmReader::AddParameters() {
   if (function_.params.empty() && function_.num_args > kMostUnnamedArgs) {
     return BadBytecode(
-        -1, fmt::format("{} arguments", function_.num_args),
+        fmt::format("{} arguments", function_.num_args),
         fmt::format("at most {} without names", kMostUnnamedArgs));
   }
   for (int64_t i = 0; i < function_.num_args; ++i) {
@@ -59,51 +60,50 @@ absl::Status VmReader::AddParameters() {
 
 // After a branch no register is known any more. The rest is only looked through
 // for what else a graph could not express.
-absl::Status VmReader::ReadInstruction(int64_t index) {
-  const auto decoded = DecodeVmInstruction(executable_, index);
+absl::Status VmReader::ReadInstruction() {
+  const auto decoded = DecodeVmInstruction(executable_, at_);
   if (!decoded.ok()) {
-    return At(fmt::format("{}: {}", executable_.where, Place(index)),
+    return At(fmt::format("{}: {}", executable_.where, Place()),
               decoded.status());
   }
   switch (decoded->opcode) {
     case VmInstruction::Opcode::kCall:
-      if (is_straight_) return ReadCall(index, *decoded);
-      ListCall(index, *decoded);
+      if (is_straight_) return ReadCall(*decoded);
+      ListCall(*decoded);
       return absl::OkStatus();
     case VmInstruction::Opcode::kReturn: {
       if (!is_straight_) return absl::OkStatus();
-      NODEWISE_ASSIGN_OR_RETURN(const Value value,
-                                Register(index, decoded->target));
-      return Return(index, value);
+      NODEWISE_ASSIGN_OR_RETURN(const Value value, Register(decoded->target));
+      Return(value);
+      return absl::OkStatus();
     }
     case VmInstruction::Opcode::kGoto:
     case VmInstruction::Opcode::kIf:
       break;
   }
-  Refuse(index, decoded->opcode == VmInstruction::Opcode::kIf
-                    ? "a branch on a value that is computed"
-                    : "a jump");
+  Refuse(decoded->opcode == VmInstruction::Opcode::kIf
+             ? "a branch on a value that is computed"
+             : "a jump");
   is_straight_ = false;
   return absl::OkStatus();
 }
 
 // Arguments are read in their order, since reading a constant may add a tensor.
-absl::Status VmReader::ReadCall(int64_t index,
-                                const VmInstruction& instruction) {
+absl::Status VmReader::ReadCall(const VmInstruction& instruction) {
   const VmFunction& callee =
       executable_.functions[static_cast<size_t>(instruction.function)];
-  Call call{index, callee.name, {}};
+  Call call{callee.name, {}};
   call.args.reserve(instruction.args.size());
   for (const VmArgument& argument : instruction.args) {
-    NODEWISE_ASSIGN_OR_RETURN(const Value value, ValueOf(index, argument));
+    NODEWISE_ASSIGN_OR_RETURN(const Value value, ValueOf(argument));
     call.args.push_back(value);
   }
   NODEWISE_ASSIGN_OR_RETURN(const Value result, Evaluate(call, callee));
-  return SetRegister(index, instruction.target, result);
+  return SetRegister(instruction.target, result);
 }
 
 // Where the callee is fine nothing can be said.
-void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
+void VmReader::ListCall(const VmInstruction& instruction) {
   const VmFunction& callee =
       executable_.functions[static_cast<size_t>(instruction.function)];
   const BuiltinRow* row = FindBuiltin(callee.name);
@@ -111,8 +111,8 @@ void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
                        (row == nullptr ? library_.HasKernel(callee.name)
                                        : row->method != nullptr);
   if (is_fine) return;
-  Refuse(index, fmt::format("a call of {}", Shortened(callee.name)),
-         row == nullptr ? "" : std::string(row->reason));
+  Refuse(fmt::format("a call of {}", Shortened(callee.name)),
+         row == nullptr ? "" : row->reason);
 }
 
 // A tuple may hold unknown values, and a kernel reports its own; all other
@@ -120,30 +120,27 @@ void VmReader::ListCall(int64_t index, const VmInstruction& instruction) {
 VmReader::Result VmReader::Evaluate(const Call& call,
                                     const VmFunction& callee) {
   if (callee.kind != VmFunction::Kind::kPacked) {
-    return Refuse(call, fmt::format("a call of the VM function {}",
-                                    Shortened(call.name)));
+    return Refuse(
+        fmt::format("a call of the VM function {}", Shortened(call.name)));
   }
   const BuiltinRow* row = FindBuiltin(call.name);
   if (row == nullptr && !call.name.starts_with(kBuiltinPrefix)) {
     return CallKernel(call);
   }
   if (row == nullptr || row->method == nullptr) {
-    return Refuse(call, fmt::format("a call of {}", Shortened(call.name)),
-                  row == nullptr ? "" : std::string(row->reason));
+    return Refuse(fmt::format("a call of {}", Shortened(call.name)),
+                  row == nullptr ? "" : row->reason);
   }
   if (call.args.size() < row->least_args || call.args.size() > row->most_args) {
     return BadBytecode(
-        call, fmt::format("{} arguments for {}", call.args.size(), call.name),
+        fmt::format("{} arguments for {}", call.args.size(), call.name),
         fmt::format("{}{}", row->most_args > row->least_args ? "at least " : "",
                     row->least_args));
   }
   const bool may_be_unknown = row->method == &VmReader::MakeTuple ||
                               row->method == &VmReader::CallWithDims;
-  const auto unknown = [](const Value& value) {
-    return value.kind == Kind::kUnknown;
-  };
   if (!may_be_unknown &&
-      std::any_of(call.args.begin(), call.args.end(), unknown)) {
+      std::ranges::count(call.args, Kind::kUnknown, &Value::kind) > 0) {
     return Value{Kind::kUnknown};
   }
   return (this->*row->method)(call);
@@ -154,8 +151,7 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
   const Value& value = call.args[index];
   if (value.kind == Kind::kUnknown) return std::nullopt;
   const auto refuse = [&](std::string_view what) {
-    Refuse(call,
-           fmt::format("argument {} of {}, which is {}", index,
+    Refuse(fmt::format("argument {} of {}, which is {}", index,
                        Shortened(call.name), what),
            "a graph's functions take tensors that an earlier one wrote");
     return std::nullopt;
@@ -174,8 +170,8 @@ std::optional<uint32_t> VmReader::KernelInput(const Call& call, size_t index) {
 VmReader::Result VmReader::CallKernel(const Call& call) {
   if (!library_.HasKernel(call.name)) {
     return Refuse(
-        call, fmt::format("a call of {}, which is not a kernel of the library",
-                          Shortened(call.name)));
+        fmt::format("a call of {}, which is not a kernel of the library",
+                    Shortened(call.name)));
   }
   if (call.args.size() == 1 && Is(call, 0, Kind::kHeap)) {
     return ComputeDims(call);
@@ -185,15 +181,14 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
   size_t first_output = call.args.size();
   for (; first_output > 0; --first_output) {
     const Value& value = call.args[first_output - 1];
-    if (value.kind == Kind::kInt) continue;
-    if (value.kind == Kind::kUnknown) continue;
+    if (value.kind == Kind::kInt || value.kind == Kind::kUnknown) continue;
     if (value.kind != Kind::kTensor) break;
     const auto tensor = static_cast<uint32_t>(value.number);
     if (program_.tensors[tensor].is_written) break;
     program_.tensors[tensor].is_written = true;
     node.outputs.push_back(tensor);
   }
-  std::reverse(node.outputs.begin(), node.outputs.end());
+  std::ranges::reverse(node.outputs);
   // Numbers keep their places among the arguments; the tensors fill the others.
   bool is_refused = false;
   for (size_t i = 0; i < call.args.size(); ++i) {
@@ -209,8 +204,7 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
   }
   // A refused argument is reason enough.
   if (node.outputs.empty() && !is_refused) {
-    return Refuse(call,
-                  fmt::format("a call of {} without a new tensor to write to",
+    return Refuse(fmt::format("a call of {} without a new tensor to write to",
                               Shortened(call.name)),
                   "it works in place, or is called for what it does");
   }
@@ -220,15 +214,15 @@ VmReader::Result VmReader::CallKernel(const Call& call) {
 
 // The results are the tensors in the tuples, from left to right: the stack
 // holds what is still to be taken apart.
-absl::Status VmReader::Return(int64_t index, const Value& value) {
+void VmReader::Return(const Value& value) {
   has_returned_ = true;
   std::vector<Value> left = {value};
   for (size_t seen = 0; !left.empty(); ++seen) {
     const Value next = left.back();
     left.pop_back();
     if (seen + left.size() > kMostResults) {
-      Refuse(index, fmt::format("more than {} results", kMostResults));
-      return absl::OkStatus();
+      Refuse(fmt::format("more than {} results", kMostResults));
+      return;
     }
     if (next.kind == Kind::kTuple) {
       const auto& items = tuples_[next.index()];
@@ -237,26 +231,26 @@ absl::Status VmReader::Return(int64_t index, const Value& value) {
     }
     if (next.kind == Kind::kUnknown) continue;
     if (next.kind != Kind::kTensor || IsTupleInput(next)) {
-      Refuse(index, fmt::format("a result that is {}", Describe(next)));
+      Refuse(fmt::format("a result that is {}", Describe(next)));
       continue;
     }
     VmTensor& tensor = program_.tensors[next.index()];
     if (!tensor.is_written) {
-      Refuse(index, "a result that nothing has written");
+      Refuse("a result that nothing has written");
     }
     tensor.is_used = true;
     program_.heads.push_back(static_cast<uint32_t>(next.number));
   }
   if (program_.heads.empty() && !reasons_->HasErrors()) {
-    Refuse(index, "no result");
+    Refuse("no result");
   }
-  return absl::OkStatus();
 }
 
 // Refuses inputs that the checks at the front of the function leave unknown.
 // Inputs that nothing reads may stay unknown; they are left out of the graph.
-absl::Status VmReader::CheckInputs() {
+void VmReader::CheckInputs() {
   for (const VmInput& input : program_.inputs) {
+    at_ = input.checked_at;
     VmTensor& tensor = program_.tensors[input.tensor];
     const VmInputType* given = GivenFor(input);
     for (size_t d = 0; given != nullptr && d < tensor.shape.size(); ++d) {
@@ -264,8 +258,7 @@ absl::Status VmReader::CheckInputs() {
     }
     if (input.is_tuple || !tensor.is_used) continue;
     if (!tensor.has_shape || !tensor.has_dtype) {
-      Refuse(input.checked_at,
-             fmt::format("input {}, whose {} is not in the bytecode",
+      Refuse(fmt::format("input {}, whose {} is not in the bytecode",
                          Shortened(input.name),
                          tensor.has_shape ? "type" : "shape"));
       continue;
@@ -273,20 +266,18 @@ absl::Status VmReader::CheckInputs() {
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       if (tensor.shape[d] >= 0) continue;
       Refuse(
-          input.checked_at,
           fmt::format("input {}, whose dimension {} is known at run time only",
                       Shortened(input.name), d),
           "give the input");
     }
   }
-  return absl::OkStatus();
 }
 
 // An int among the constants is read like one in the instruction itself.
-VmReader::Result VmReader::ValueOf(int64_t index, const VmArgument& argument) {
+VmReader::Result VmReader::ValueOf(const VmArgument& argument) {
   switch (argument.kind) {
     case VmArgument::Kind::kRegister:
-      return Register(index, argument.value);
+      return Register(argument.value);
     case VmArgument::Kind::kImmediate:
       return Value{Kind::kInt, argument.value};
     case VmArgument::Kind::kFunction:
@@ -300,32 +291,31 @@ VmReader::Result VmReader::ValueOf(int64_t index, const VmArgument& argument) {
     return Value{Kind::kInt, *number};
   }
   if (std::holds_alternative<TensorRecord>(constant)) {
-    return Value{Kind::kTensor, ConstantTensor(index, argument.value)};
+    return Value{Kind::kTensor, ConstantTensor(argument.value)};
   }
   return Value{Kind::kConstant, argument.value};
 }
 
 // Reading what was never written would give a number that means nothing.
-VmReader::Result VmReader::Register(int64_t index, int64_t number) const {
+VmReader::Result VmReader::Register(int64_t number) const {
   if (number == kVmVoidRegister) return Value();
   if (number == kVmContextRegister) return Value{Kind::kMachine};
   if (number < 0 || number >= function_.num_registers) {
-    return BadBytecode(index, fmt::format("register {}", number),
+    return BadBytecode(fmt::format("register {}", number),
                        fmt::format("one of the {}", function_.num_registers));
   }
   const auto place = registers_.find(number);
   if (place != registers_.end()) return place->second;
   return BadBytecode(
-      index, fmt::format("register {}, which was never written", number),
+      fmt::format("register {}, which was never written", number),
       "one that was");
 }
 
 // A call whose result is not wanted writes to the void register.
-absl::Status VmReader::SetRegister(int64_t index, int64_t number,
-                                   const Value& value) {
+absl::Status VmReader::SetRegister(int64_t number, const Value& value) {
   if (number == kVmVoidRegister) return absl::OkStatus();
   if (number < 0 || number >= function_.num_registers) {
-    return BadBytecode(index, fmt::format("a result for register {}", number),
+    return BadBytecode(fmt::format("a result for register {}", number),
                        fmt::format("one of the {}", function_.num_registers));
   }
   registers_[number] = value;
@@ -334,7 +324,7 @@ absl::Status VmReader::SetRegister(int64_t index, int64_t number,
 
 // One tensor for all uses: each would become a parameter of the graph
 // otherwise.
-uint32_t VmReader::ConstantTensor(int64_t index, int64_t constant) {
+uint32_t VmReader::ConstantTensor(int64_t constant) {
   const auto known = constant_tensors_.find(constant);
   if (known != constant_tensors_.end()) return known->second;
   const auto& record = std::get<TensorRecord>(
@@ -347,27 +337,26 @@ uint32_t VmReader::ConstantTensor(int64_t index, int64_t constant) {
   if (record.shape.size() <= kMostDims) {
     tensor.shape = record.shape;
   } else {
-    Refuse(index, fmt::format("constant {} of {} dimensions", constant,
-                              record.shape.size()));
+    Refuse(fmt::format("constant {} of {} dimensions", constant,
+                       record.shape.size()));
   }
-  CheckMemoryOf(index, constant);
+  CheckMemoryOf(constant);
   const uint32_t made = AddTensor(std::move(tensor));
   constant_tensors_.emplace(constant, made);
   return made;
 }
 
 // Other memories belong to devices that the graph executor does not have.
-void VmReader::CheckMemoryOf(int64_t index, int64_t constant) {
+void VmReader::CheckMemoryOf(int64_t constant) {
   const auto& scopes = executable_.memory_scopes;
-  const auto scope = std::lower_bound(
-      scopes.begin(), scopes.end(), constant,
-      [](const auto& entry, int64_t number) { return entry.first < number; });
+  const auto scope = std::ranges::lower_bound(
+      scopes, constant, {}, &std::pair<int64_t, std::string_view>::first);
   if (scope == scopes.end() || scope->first != constant ||
       IsGlobal(scope->second)) {
     return;
   }
-  Refuse(index, fmt::format("constant {} in memory \"{}\"", constant,
-                            Shortened(scope->second)));
+  Refuse(fmt::format("constant {} in memory \"{}\"", constant,
+                     Shortened(scope->second)));
 }
 
 uint32_t VmReader::AddTensor(VmTensor tensor) {
@@ -390,31 +379,28 @@ uint32_t VmReader::AddInput(std::string name, uint32_t depth) {
 }
 
 // Returns the place, counting instructions from the function's first.
-std::string VmReader::Place(int64_t index) const {
-  std::string place = "function ";
-  place += Shortened(function_.name);
-  if (index < 0) return place;
-  return place + fmt::format(": instruction {}", index - function_.first);
+std::string VmReader::Place() const {
+  std::string place = fmt::format("function {}", Shortened(function_.name));
+  if (at_ < 0) return place;
+  return place + fmt::format(": instruction {}", at_ - function_.first);
 }
 
-absl::Status VmReader::BadBytecode(int64_t index, const std::string& found,
+absl::Status VmReader::BadBytecode(std::string_view found,
                                    std::string_view expected) const {
-  return DataLoss("{}: {}: {}, expected {}", executable_.where, Place(index),
-                  found, expected);
+  return DataLoss("{}: {}: {}, expected {}", executable_.where, Place(), found,
+                  expected);
 }
 
 absl::Status VmReader::WrongArgument(const Call& call, size_t index,
                                      std::string_view expected) const {
-  return BadBytecode(call,
-                     fmt::format("argument {} of {}, which is {}", index,
+  return BadBytecode(fmt::format("argument {} of {}, which is {}", index,
                                  call.name, Describe(call.args[index])),
                      expected);
 }
 
-VmReader::Value VmReader::Refuse(int64_t index, std::string found,
-                                 std::string hint) {
-  reasons_->Add({Severity::kError, library_.path, Place(index), 0, 0,
-                 std::move(found), "", std::move(hint)});
+VmReader::Value VmReader::Refuse(std::string found, std::string_view hint) {
+  reasons_->Add({Severity::kError, library_.path, Place(), 0, 0,
+                 std::move(found), "", std::string(hint)});
   return {Kind::kUnknown};
 }
 

@@ -41,8 +41,7 @@ struct VmTensor {
   bool is_used = false;     // Whether a kernel reads it, or it is returned.
 
   bool HasOpenDims() const {
-    return std::any_of(shape.begin(), shape.end(),
-                       [](int64_t dim) { return dim < 0; });
+    return std::ranges::any_of(shape, [](int64_t dim) { return dim < 0; });
   }
 };
 
@@ -131,7 +130,6 @@ class VmReader {
 
   // A call with its arguments read.
   struct Call {
-    int64_t instruction = 0;
     std::string_view name;
     std::vector<Value> args;
   };
@@ -150,21 +148,21 @@ class VmReader {
 
   // vm_reader.cc
   absl::Status AddParameters();
-  absl::Status ReadInstruction(int64_t index);
-  absl::Status ReadCall(int64_t index, const VmInstruction& instruction);
+  absl::Status ReadInstruction();
+  absl::Status ReadCall(const VmInstruction& instruction);
   // Checks only the callee of a call after a branch, where registers are
   // unknown.
-  void ListCall(int64_t index, const VmInstruction& instruction);
+  void ListCall(const VmInstruction& instruction);
   Result Evaluate(const Call& call, const VmFunction& callee);
   Result CallKernel(const Call& call);
   std::optional<uint32_t> KernelInput(const Call& call, size_t index);
-  absl::Status Return(int64_t index, const Value& value);
-  absl::Status CheckInputs();
-  Result ValueOf(int64_t index, const VmArgument& argument);
-  Result Register(int64_t index, int64_t number) const;
-  absl::Status SetRegister(int64_t index, int64_t number, const Value& value);
-  uint32_t ConstantTensor(int64_t index, int64_t constant);
-  void CheckMemoryOf(int64_t index, int64_t constant);
+  void Return(const Value& value);
+  void CheckInputs();
+  Result ValueOf(const VmArgument& argument);
+  Result Register(int64_t number) const;
+  absl::Status SetRegister(int64_t number, const Value& value);
+  uint32_t ConstantTensor(int64_t constant);
+  void CheckMemoryOf(int64_t constant);
   uint32_t AddTensor(VmTensor tensor);
   uint32_t AddInput(std::string name, uint32_t depth);
 
@@ -183,20 +181,13 @@ class VmReader {
   static bool IsGlobal(std::string_view scope) {
     return scope.empty() || scope == "global";
   }
-  std::string Place(int64_t index) const;
-  absl::Status BadBytecode(int64_t index, const std::string& found,
+  std::string Place() const;
+  absl::Status BadBytecode(std::string_view found,
                            std::string_view expected) const;
-  absl::Status BadBytecode(const Call& call, const std::string& found,
-                           std::string_view expected) const {
-    return BadBytecode(call.instruction, found, expected);
-  }
   absl::Status WrongArgument(const Call& call, size_t index,
                              std::string_view expected) const;
   // Adds a reason and returns an unknown value.
-  Value Refuse(int64_t index, std::string found, std::string hint = "");
-  Value Refuse(const Call& call, std::string found, std::string hint = "") {
-    return Refuse(call.instruction, std::move(found), std::move(hint));
-  }
+  Value Refuse(std::string found, std::string_view hint = "");
   std::string Describe(const Value& value) const;
   static bool Is(const Call& call, size_t index, Kind kind) {
     return call.args[index].kind == kind;
@@ -214,19 +205,19 @@ class VmReader {
   absl::StatusOr<const DLDataType*> DTypeOf(const Call& call,
                                             size_t index) const;
   absl::StatusOr<uint32_t> TensorOf(const Call& call, size_t index) const;
-  absl::StatusOr<uint32_t> TupleOf(const Call& call, size_t index) const;
+  absl::StatusOr<std::vector<Value>*> TupleOf(const Call& call, size_t index);
   // Returns the heap, or null where the call has None.
   absl::StatusOr<Heap*> HeapOf(const Call& call, size_t index);
-  absl::Status CheckSlot(const Call& call, const Heap* heap,
-                         int64_t slot) const;
+  absl::Status CheckSlot(const Heap* heap, int64_t slot) const;
   // Returns what the binding gives for an input, if it has its rank, or null.
   const VmInputType* GivenFor(const VmInput& input) const;
-  absl::Status LearnShape(const Call& call, VmInput* input, size_t rank);
+  absl::Status LearnShape(VmInput* input, size_t rank);
   absl::Status MatchDim(const Call& call, size_t place, Heap* heap,
                         int64_t given, int64_t* dim);
-  Result BecomeTuple(const Call& call, VmInput* input);
+  Result BecomeTuple(VmInput* input);
   Result CheckTensorInfo(const Call& call);
-  Value RefuseInput(const Call& call, const VmInput& input, const char* what);
+  absl::Status CheckRank(const Dims& dims, int64_t rank) const;
+  Value RefuseInput(const VmInput& input, const char* what);
   Result CheckShapeInfo(const Call& call);
   Result CheckNumberInfo(const Call& call);
   Result CheckTupleInfo(const Call& call);
@@ -238,8 +229,7 @@ class VmReader {
   // Runs a kernel that reads and writes the heap.
   Result ComputeDims(const Call& call);
 
-  absl::StatusOr<uint32_t> ItemOf(const Call& call, VmInput* tuple,
-                                  int64_t item);
+  absl::StatusOr<uint32_t> ItemOf(VmInput* tuple, int64_t item);
   absl::StatusOr<Dims> ShapeArgument(const Call& call, size_t index,
                                      DLDataType dtype, uint64_t* bytes) const;
   Result Nothing(const Call& call);
@@ -258,6 +248,8 @@ class VmReader {
   const VmFunction& function_;
   const VmBinding& binding_;
   DiagnosticList* reasons_;
+  // The instruction that is being read, which messages name; below 0: none.
+  int64_t at_ = -1;
   VmProgram program_;
   std::unordered_map<int64_t, Value> registers_;
   std::unordered_map<int64_t, uint32_t> constant_tensors_;
