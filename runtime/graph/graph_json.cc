@@ -179,7 +179,7 @@ void PlaceDiagnostics(std::string_view text, std::vector<Spot> spots) {
 // differs.
 bool AssembleEntries(GraphLists lists, Graph* graph,
                      DiagnosticList* diagnostics) {
-  if (!lists.has_shapes || !lists.has_dtypes || !lists.has_storage_ids) {
+  if (!lists.shapes || !lists.dtypes || !lists.storage_ids) {
     return false;  // They are reported as missing keys.
   }
   // Lists that agree with the nodes or with node_row_ptr are not to blame:
@@ -187,40 +187,38 @@ bool AssembleEntries(GraphLists lists, Graph* graph,
   uint64_t count = 0;
   for (const GraphNode& node : graph->nodes) count += node.num_outputs;
   if (!graph->node_row_ptr.empty() &&
-      graph->node_row_ptr.back() == lists.shapes.size()) {
-    count = lists.shapes.size();
+      graph->node_row_ptr.back() == lists.shapes->size()) {
+    count = lists.shapes->size();
   }
   bool agree = true;
-  const auto check = [&](const char* path, bool present, size_t found) {
-    if (!present || found == count) return;
+  const auto check = [&](const char* path, const auto& list) {
+    if (!list || list->size() == count) return;
     diagnostics->Add({Severity::kError, graph->text.name, path, 0, 0,
-                      fmt::format("{} items", found),
+                      fmt::format("{} items", list->size()),
                       fmt::format("{} (one per node output)", count), ""});
     agree = false;
   };
-  check("/attrs/shape/1", true, lists.shapes.size());
-  check("/attrs/dltype/1", true, lists.dtypes.size());
-  check("/attrs/storage_id/1", true, lists.storage_ids.size());
-  check("/attrs/device_index/1", lists.has_device_types,
-        lists.device_types.size());
-  check("/attrs/storage_scope/1", lists.has_scopes, lists.scopes.size());
+  check("/attrs/shape/1", lists.shapes);
+  check("/attrs/dltype/1", lists.dtypes);
+  check("/attrs/storage_id/1", lists.storage_ids);
+  check("/attrs/device_index/1", lists.device_types);
+  check("/attrs/storage_scope/1", lists.scopes);
   if (!agree) return false;
   graph->entries.resize(count);
-  graph->has_device_index = lists.has_device_types;
-  graph->storage_scopes = std::move(lists.scopes);
+  graph->has_device_index = lists.device_types.has_value();
+  if (lists.scopes) graph->storage_scopes = *std::move(lists.scopes);
   for (size_t i = 0; i < count; ++i) {
     GraphEntry& entry = graph->entries[i];
-    entry.shape = std::move(lists.shapes[i]);
-    entry.dtype = lists.dtypes[i];
+    entry.shape = std::move((*lists.shapes)[i]);
+    entry.dtype = (*lists.dtypes)[i];
     // Out of range becomes -1, which CheckGraph reports with its place.
     const auto narrow = [](int64_t value) {
       return value >= 0 && value <= INT32_MAX ? static_cast<int32_t>(value)
                                               : -1;
     };
-    entry.storage_id = narrow(lists.storage_ids[i]);
-    if (lists.has_device_types) {
-      entry.device_type = narrow(lists.device_types[i]);
-    }
+    entry.storage_id = narrow((*lists.storage_ids)[i]);
+    if (lists.device_types)
+      entry.device_type = narrow((*lists.device_types)[i]);
   }
   return true;
 }

@@ -59,26 +59,28 @@ constexpr size_t kMostFrames = 8;
 // writing it with indents, needs more memory with each level.
 constexpr size_t kMostNesting = 64;
 
-// The keys that an object has had so far, to find missing and doubled ones.
+// The keys that the objects around the reader's place have had so far, to find
+// missing and doubled ones.
 enum : uint32_t {
   kSeenNodes = 1 << 0,
   kSeenArgNodes = 1 << 1,
   kSeenHeads = 1 << 2,
   kSeenAttrs = 1 << 3,
   kSeenRowPtr = 1 << 4,
-  kSeenOp = 1 << 5,
-  kSeenName = 1 << 6,
-  kSeenInputs = 1 << 7,
-  kSeenFunction = 1 << 8,
-  kSeenNumInputs = 1 << 9,
-  kSeenNumOutputs = 1 << 10,
-  kSeenFlatten = 1 << 11,
-  kSeenControlDeps = 1 << 12,
-  kSeenShape = 1 << 13,
-  kSeenDType = 1 << 14,
-  kSeenStorageId = 1 << 15,
-  kSeenDeviceIndex = 1 << 16,
-  kSeenScope = 1 << 17,
+  kSeenShape = 1 << 5,
+  kSeenDType = 1 << 6,
+  kSeenStorageId = 1 << 7,
+  kSeenDeviceIndex = 1 << 8,
+  kSeenScope = 1 << 9,
+  kSeenOp = 1 << 10,  // From here on they are a node's.
+  kSeenName = 1 << 11,
+  kSeenInputs = 1 << 12,
+  kSeenNodeAttrs = 1 << 13,
+  kSeenFunction = 1 << 14,
+  kSeenNumInputs = 1 << 15,
+  kSeenNumOutputs = 1 << 16,
+  kSeenFlatten = 1 << 17,
+  kSeenControlDeps = 1 << 18,
 };
 
 // Roughly the maximum memory that an item costs, with the room that a growing
@@ -108,8 +110,8 @@ constexpr KeyRow kKeys[] = {
     {Place::kNode, "op", kSeenOp},
     {Place::kNode, "name", kSeenName},
     {Place::kNode, "inputs", kSeenInputs, Place::kNodeInputs},
-    {Place::kNode, "attrs", kSeenAttrs, Place::kNodeAttrs},
-    {Place::kNode, "attr", kSeenAttrs, Place::kNodeAttrs},
+    {Place::kNode, "attrs", kSeenNodeAttrs, Place::kNodeAttrs},
+    {Place::kNode, "attr", kSeenNodeAttrs, Place::kNodeAttrs},
     {Place::kNode, "control_deps", kSeenControlDeps, Place::kControlDeps},
     {Place::kNodeAttrs, "func_name", kSeenFunction},
     {Place::kNodeAttrs, "num_inputs", kSeenNumInputs},
@@ -205,12 +207,8 @@ class GraphEvents {
     for (const KeyRow& row : kKeys) {
       if (row.place != place || row.key != key) continue;
       rows_[depth_ - 1] = &row;
-      uint32_t& seen = place == Place::kTop         ? seen_top_
-                       : place == Place::kNode      ? seen_node_
-                       : place == Place::kNodeAttrs ? seen_node_attrs_
-                                                    : seen_attrs_;
-      if (seen & row.seen) AddFault("", SecondTime(key));
-      seen |= row.seen;
+      if (seen_ & row.seen) AddFault("", SecondTime(key));
+      seen_ |= row.seen;
       return true;
     }
     // Every key of a node's attributes is welcome.
@@ -382,9 +380,8 @@ class GraphEvents {
 
   // A list that comes twice was reported; the last one counts, as in TVM.
   template <typename T>
-  static void Restart(std::vector<T>* list, bool* is_there) {
-    list->clear();
-    *is_there = true;
+  static void Restart(std::optional<T>* list) {
+    list->emplace();
   }
 
   // Makes room for what an array or object at `place` holds.
@@ -393,25 +390,25 @@ class GraphEvents {
       case Place::kNode:
         Charge(kNodeCost);
         graph_->nodes.emplace_back();
-        seen_node_ = seen_node_attrs_ = 0;
+        seen_ &= kSeenOp - 1;  // A node's keys begin anew.
         return;
       case Place::kEntryRef:
         entry_ref_ = EntryRef{};
         return;
       case Place::kShape:
         Charge(kShapeCost);
-        lists_->shapes.emplace_back();
+        lists_->shapes->emplace_back();
         return;
       case Place::kShapes:
-        return Restart(&lists_->shapes, &lists_->has_shapes);
+        return Restart(&lists_->shapes);
       case Place::kDTypes:
-        return Restart(&lists_->dtypes, &lists_->has_dtypes);
+        return Restart(&lists_->dtypes);
       case Place::kStorageIds:
-        return Restart(&lists_->storage_ids, &lists_->has_storage_ids);
+        return Restart(&lists_->storage_ids);
       case Place::kDeviceTypes:
-        return Restart(&lists_->device_types, &lists_->has_device_types);
+        return Restart(&lists_->device_types);
       case Place::kScopes:
-        return Restart(&lists_->scopes, &lists_->has_scopes);
+        return Restart(&lists_->scopes);
       default:
         return;
     }
@@ -456,11 +453,11 @@ class GraphEvents {
       case Place::kControlDeps:
         return AddNumber(value, &graph_->nodes.back().control_deps);
       case Place::kShape:
-        return AddNumber(value, &lists_->shapes.back());
+        return AddNumber(value, &lists_->shapes->back());
       case Place::kStorageIds:
-        return AddNumber(value, &lists_->storage_ids);
+        return AddNumber(value, &*lists_->storage_ids);
       case Place::kDeviceTypes:
-        return AddNumber(value, &lists_->device_types);
+        return AddNumber(value, &*lists_->device_types);
       case Place::kEntryRef: {
         uint32_t* const fields[] = {&entry_ref_.node, &entry_ref_.output,
                                     &entry_ref_.version};
@@ -486,7 +483,7 @@ class GraphEvents {
         return TakeDType(value);
       case Place::kScopes:
         Charge(kStringCost);
-        lists_->scopes.push_back(std::move(value));
+        lists_->scopes->push_back(std::move(value));
         return;
       default:
         AddFault("", "a string", Expected());
@@ -522,7 +519,7 @@ class GraphEvents {
       dtype_ = dtype.value_or(DLDataType{});
       dtype_text_ = value;
     }
-    lists_->dtypes.push_back(dtype_);
+    lists_->dtypes->push_back(dtype_);
   }
 
   // TVM writes the counts of a node as strings.
@@ -569,9 +566,16 @@ class GraphEvents {
         .push_back(entry_ref_);
   }
 
-  void Missing(uint32_t seen, uint32_t bit, const char* path_end) {
-    if ((seen & bit) != 0) return;
-    AddFault(path_end, "nothing", fmt::format("the key {}", path_end + 1));
+  // Reports the keys among `wanted` that are missing; `prefix` leads to them
+  // from where the reader stands.
+  void AskFor(uint32_t wanted, std::string_view prefix = "") {
+    uint32_t missing = wanted & ~seen_;
+    for (const KeyRow& row : kKeys) {
+      if ((missing & row.seen) == 0) continue;
+      missing &= ~row.seen;  // A second name of the key is not asked for.
+      const std::string key = fmt::format("{}{}", prefix, row.key);
+      AddFault("/" + key, "nothing", "the key " + key);
+    }
   }
 
   // An input need not say how many inputs and outputs it has, but what it says
@@ -579,12 +583,11 @@ class GraphEvents {
   void FinishInput() {
     GraphNode& node = graph_->nodes.back();
     const size_t num_inputs = node.inputs.size();
-    if ((seen_node_attrs_ & kSeenNumInputs) != 0 &&
-        node.num_inputs != num_inputs) {
+    if ((seen_ & kSeenNumInputs) != 0 && node.num_inputs != num_inputs) {
       AddFault("/attrs/num_inputs", std::to_string(node.num_inputs),
                fmt::format("{}, the number of its inputs", num_inputs));
     }
-    if ((seen_node_attrs_ & kSeenNumOutputs) != 0 && node.num_outputs != 1) {
+    if ((seen_ & kSeenNumOutputs) != 0 && node.num_outputs != 1) {
       AddFault("/attrs/num_outputs", std::to_string(node.num_outputs),
                "1, as every input has");
     }
@@ -593,17 +596,13 @@ class GraphEvents {
   }
 
   void FinishNode() {
-    GraphNode& node = graph_->nodes.back();
-    Missing(seen_node_, kSeenOp, "/op");
-    Missing(seen_node_, kSeenName, "/name");
+    AskFor(kSeenOp | kSeenName);
+    const GraphNode& node = graph_->nodes.back();
     if (node.kind == GraphNode::Kind::kInput) return FinishInput();
-    Missing(seen_node_, kSeenInputs, "/inputs");
-    Missing(seen_node_, kSeenAttrs, "/attrs");
-    if ((seen_node_ & kSeenAttrs) == 0) return;
-    Missing(seen_node_attrs_, kSeenFunction, "/attrs/func_name");
-    Missing(seen_node_attrs_, kSeenNumInputs, "/attrs/num_inputs");
-    Missing(seen_node_attrs_, kSeenNumOutputs, "/attrs/num_outputs");
-    Missing(seen_node_attrs_, kSeenFlatten, "/attrs/flatten_data");
+    AskFor(kSeenInputs | kSeenNodeAttrs);
+    if ((seen_ & kSeenNodeAttrs) == 0) return;
+    AskFor(kSeenFunction | kSeenNumInputs | kSeenNumOutputs | kSeenFlatten,
+           "attrs/");
   }
 
   // The bits of kSeen... cover the known keys; of the others, which a node may
@@ -619,15 +618,9 @@ class GraphEvents {
 
   // Only the three lists that every graph has are asked for.
   void FinishTop() {
-    Missing(seen_top_, kSeenNodes, "/nodes");
-    Missing(seen_top_, kSeenArgNodes, "/arg_nodes");
-    Missing(seen_top_, kSeenHeads, "/heads");
-    Missing(seen_top_, kSeenAttrs, "/attrs");
-    Missing(seen_top_, kSeenRowPtr, "/node_row_ptr");
-    if ((seen_top_ & kSeenAttrs) == 0) return;
-    Missing(seen_attrs_, kSeenShape, "/attrs/shape");
-    Missing(seen_attrs_, kSeenDType, "/attrs/dltype");
-    Missing(seen_attrs_, kSeenStorageId, "/attrs/storage_id");
+    AskFor(kSeenNodes | kSeenArgNodes | kSeenHeads | kSeenAttrs | kSeenRowPtr);
+    if ((seen_ & kSeenAttrs) == 0) return;
+    AskFor(kSeenShape | kSeenDType | kSeenStorageId, "attrs/");
   }
 
   size_t budget_;
@@ -641,10 +634,7 @@ class GraphEvents {
   // The current key of each open object, and its row if it is known, by depth.
   std::array<std::string, kMostFrames> keys_;
   std::array<const KeyRow*, kMostFrames> rows_{};
-  uint32_t seen_top_ = 0;
-  uint32_t seen_node_ = 0;
-  uint32_t seen_node_attrs_ = 0;
-  uint32_t seen_attrs_ = 0;
+  uint32_t seen_ = 0;  // The keys of open objects.
   EntryRef entry_ref_;
   std::string dtype_text_;  // The last type that was read, and what it is:
   DLDataType dtype_{};      // thousands of entries say the same.

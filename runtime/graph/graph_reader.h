@@ -2,24 +2,23 @@
 
 #include <cstddef>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "nodewise/graph/graph_json.h"
 
 namespace nodewise {
 
-// The lists of a graph's attributes before they are known to agree.
+// The lists of a graph's attributes that are there, before they are known to
+// agree.
 struct GraphLists {
-  std::vector<std::vector<int64_t>> shapes;
-  std::vector<DLDataType> dtypes;
-  std::vector<int64_t> storage_ids;
-  std::vector<int64_t> device_types;
-  std::vector<std::string> scopes;
-  bool has_shapes = false;
-  bool has_dtypes = false;
-  bool has_storage_ids = false;
-  bool has_device_types = false;
-  bool has_scopes = false;
+  std::optional<std::vector<std::vector<int64_t>>> shapes;
+  std::optional<std::vector<DLDataType>> dtypes;
+  std::optional<std::vector<int64_t>> storage_ids;
+  std::optional<std::vector<int64_t>> device_types;
+  std::optional<std::vector<std::string>> scopes;
 };
 
 // Reads the JSON into the graph and the lists, and reports what is not of the
