@@ -219,11 +219,8 @@ class GraphEvents {
   bool String(std::string& value) {
     if (stopped_) return false;
     if (skip_depth_ > 0) return true;
-    if (!skip_next_ && depth_ > 0) {
-      TakeString(value);
-    } else if (!skip_next_) {
-      return Scalar("a string");
-    }
+    if (skip_next_ || depth_ == 0) return Scalar("a string");
+    TakeString(value);
     ItemDone();
     return !stopped_;
   }
@@ -231,11 +228,8 @@ class GraphEvents {
   bool Number(int64_t value) {
     if (stopped_) return false;
     if (skip_depth_ > 0) return true;
-    if (!skip_next_ && depth_ > 0) {
-      TakeNumber(value);
-    } else if (!skip_next_) {
-      return Scalar(std::to_string(value).c_str());
-    }
+    if (skip_next_ || depth_ == 0) return Scalar(std::to_string(value).c_str());
+    TakeNumber(value);
     ItemDone();
     return !stopped_;
   }
