@@ -498,13 +498,7 @@ class ArtefactChecker {
     const GraphNode& node = graph.node(id);
     std::vector<DLTensor> tensors;
     const auto add = [&](EntryId entry) {
-      const GraphEntry& type = graph.entry(entry);
-      DLTensor tensor{};
-      tensor.device = kCpu;
-      tensor.dtype = type.dtype;
-      tensor.ndim = static_cast<int>(type.shape.size());
-      tensor.shape = const_cast<int64_t*>(type.shape.data());
-      tensors.push_back(tensor);
+      tensors.push_back(TensorOfEntry(graph.entry(entry), kCpu));
     };
     for (const EntryRef& input : node.inputs) add(graph.EntryOf(input));
     for (uint32_t i = 0; i < node.num_outputs; ++i) add(graph.EntryOf(id, i));

@@ -194,15 +194,12 @@ absl::StatusOr<NDArray> GraphExecutor::LinkedParam(Library& library,
                                                    uint32_t slot,
                                                    uint32_t entry) {
   const int64_t id = plan_.slots[slot].storage_id;
-  DLTensor like{};
-  like.device = options_.devices[0];
-  like.dtype = graph_.entries[entry].dtype;
-  like.shape = const_cast<int64_t*>(graph_.entries[entry].shape.data());
-  like.ndim = static_cast<int>(graph_.entries[entry].shape.size());
+  const size_t wanted = plan_.slots[slot].bytes;
   if (options_.linked_param) {
+    const DLTensor like =
+        TensorOfEntry(graph_.entries[entry], options_.devices[0]);
     NODEWISE_ASSIGN_OR_RETURN(NDArray given, options_.linked_param(id, like));
     if (!given.defined()) return given;
-    const size_t wanted = plan_.slots[slot].bytes;
     if (given.bytes() >= wanted && IsCompact(*given)) return given;
     return InvalidArgument(
         "storage {}: the linked data is {}, expected {} compact bytes", id,
@@ -210,13 +207,9 @@ absl::StatusOr<NDArray> GraphExecutor::LinkedParam(Library& library,
   }
   NODEWISE_ASSIGN_OR_RETURN(LinkedData linked, FindLinkedData(library, id));
   if (linked.data == nullptr) return NDArray();
-  const int64_t bytes[] = {static_cast<int64_t>(plan_.slots[slot].bytes)};
-  like.data = linked.data;
-  like.dtype = DLDataType{kDLUInt, 8, 1};
-  like.shape = const_cast<int64_t*>(bytes);
-  like.ndim = 1;
-  return NDArray::Borrow(
-      like, std::make_shared<PackedFunc>(std::move(linked.lookup)));
+  return NDArray::BorrowBytes(
+      linked.data, wanted, options_.devices[0],
+      std::make_shared<PackedFunc>(std::move(linked.lookup)));
 }
 
 // A tensor borrows its shape from graph_, which never changes from here on.
@@ -224,14 +217,8 @@ void GraphExecutor::MakeTensors() {
   tensors_.resize(graph_.entries.size());
   aliases_.resize(graph_.entries.size());
   for (uint32_t e = 0; e < graph_.entries.size(); ++e) {
-    GraphEntry& entry = graph_.entries[e];
     const NDArray& slot = slots_[plan_.slot_of[e]];
-    DLTensor& tensor = tensors_[e];
-    tensor.data = slot.data();
-    tensor.device = slot.device();
-    tensor.dtype = entry.dtype;
-    tensor.ndim = static_cast<int>(entry.shape.size());
-    tensor.shape = entry.shape.data();
+    tensors_[e] = TensorOfEntry(graph_.entries[e], slot.device(), slot.data());
     aliases_[plan_.base_of[e]].push_back(e);
   }
 }

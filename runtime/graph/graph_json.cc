@@ -398,6 +398,16 @@ NodeId Graph::NodeOf(EntryId id) const {
   return NodeId{static_cast<uint32_t>(row - node_row_ptr.begin() - 1)};
 }
 
+DLTensor TensorOfEntry(const GraphEntry& entry, DLDevice device, void* data) {
+  DLTensor tensor{};
+  tensor.data = data;
+  tensor.device = device;
+  tensor.dtype = entry.dtype;
+  tensor.ndim = static_cast<int>(entry.shape.size());
+  tensor.shape = const_cast<int64_t*>(entry.shape.data());
+  return tensor;
+}
+
 std::string NodeTitle(const Graph& graph, NodeId node) {
   return fmt::format("node {} ({})", Index(node), graph.node(node).name);
 }

@@ -62,6 +62,10 @@ struct GraphEntry {
   int32_t device_type = 0;  // Valid only if the graph has device_index.
 };
 
+// Returns a tensor of the entry's type, whose shape it borrows.
+DLTensor TensorOfEntry(const GraphEntry& entry, DLDevice device,
+                       void* data = nullptr);
+
 // Where a graph was read from. It is kept with the graph, so that faults found
 // later can be shown by line and column.
 struct GraphText {
