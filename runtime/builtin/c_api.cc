@@ -134,8 +134,7 @@ int TVMObjectGetTypeIndex(TVMObjectHandle object, unsigned* out_index) {
 
 int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_index) {
   return CallFromC(
-      __func__, {{"type_key", type_key}, {"out_index", out_index}},
-      [&]() -> absl::Status {
+      __func__, {{"type_key", type_key}, {"out_index", out_index}}, [&] {
         NODEWISE_ASSIGN_OR_RETURN(
             const ObjectTypeRow* const row,
             FindType(&ObjectTypeRow::key, std::string_view(type_key)));
@@ -145,15 +144,13 @@ int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_index) {
 }
 
 int TVMObjectTypeIndex2Key(unsigned index, char** out_type_key) {
-  return CallFromC(__func__, {{"out_type_key", out_type_key}},
-                   [&]() -> absl::Status {
-                     NODEWISE_ASSIGN_OR_RETURN(
-                         const ObjectTypeRow* const row,
-                         FindType(&ObjectTypeRow::index, uint32_t{index}));
-                     // The caller frees it, as with TVM's.
-                     *out_type_key = strdup(std::string(row->key).c_str());
-                     return absl::OkStatus();
-                   });
+  return CallFromC(__func__, {{"out_type_key", out_type_key}}, [&] {
+    NODEWISE_ASSIGN_OR_RETURN(const ObjectTypeRow* const row,
+                              FindType(&ObjectTypeRow::index, uint32_t{index}));
+    // The caller frees it, as with TVM's.
+    *out_type_key = strdup(std::string(row->key).c_str());
+    return absl::OkStatus();
+  });
 }
 
 // Without a check of its own: null is allowed, and no exception can come from
@@ -204,21 +201,18 @@ const char* TVMGetLastBacktrace(void) { return ""; }
 void TVMThrowLastError(void) {}
 int TVMModLoadFromFile(const char* file_name, const char* format,
                        TVMModuleHandle* out) {
-  return CallFromC(
-      __func__, {{"file_name", file_name}, {"out", out}},
-      [&]() -> absl::Status {
-        NODEWISE_ASSIGN_OR_RETURN(
-            const Ref<Module> module,
-            LoadModule(file_name, format != nullptr ? format : ""));
-        *out = Object::Give(module);
-        return absl::OkStatus();
-      });
+  return CallFromC(__func__, {{"file_name", file_name}, {"out", out}}, [&] {
+    NODEWISE_ASSIGN_OR_RETURN(
+        const Ref<Module> module,
+        LoadModule(file_name, format != nullptr ? format : ""));
+    *out = Object::Give(module);
+    return absl::OkStatus();
+  });
 }
 
 int TVMModImport(TVMModuleHandle module, TVMModuleHandle dependency) {
   return CallFromC(
-      __func__, {{"module", module}, {"dependency", dependency}},
-      [&]() -> absl::Status {
+      __func__, {{"module", module}, {"dependency", dependency}}, [&] {
         NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> importer, ModuleOf(module));
         NODEWISE_ASSIGN_OR_RETURN(Ref<Module> imported, ModuleOf(dependency));
         return importer->Import(std::move(imported));
@@ -227,17 +221,16 @@ int TVMModImport(TVMModuleHandle module, TVMModuleHandle dependency) {
 
 int TVMModGetFunction(TVMModuleHandle module, const char* name,
                       int query_imports, TVMFunctionHandle* out) {
-  return CallFromC(__func__, {{"module", module}, {"name", name}, {"out", out}},
-                   [&]() -> absl::Status {
-                     NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> asked,
-                                               ModuleOf(module));
-                     NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
-                                               query_imports != 0
-                                                   ? asked->FindFunction(name)
-                                                   : asked->GetFunction(name));
-                     *out = Give(function);
-                     return absl::OkStatus();
-                   });
+  return CallFromC(
+      __func__, {{"module", module}, {"name", name}, {"out", out}}, [&] {
+        NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> asked, ModuleOf(module));
+        NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
+                                  query_imports != 0
+                                      ? asked->FindFunction(name)
+                                      : asked->GetFunction(name));
+        *out = Give(function);
+        return absl::OkStatus();
+      });
 }
 
 int TVMModFree(TVMModuleHandle module) { return TVMObjectFree(module); }
@@ -249,7 +242,7 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
                       int num_ret) {
   return CallFromC(
       __func__, {{"ret", ret}, {"value", value}, {"type_code", type_code}},
-      [&]() -> absl::Status {
+      [&] {
         if (num_ret != 1) {
           return InvalidArgument("TVMCFuncSetReturn: got {} values, expected 1",
                                  num_ret);
@@ -262,13 +255,11 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code,
 
 // Callbacks borrow their arguments; this makes one of them theirs.
 int TVMCbArgToReturn(TVMValue* value, int* code) {
-  return CallFromC(__func__, {{"value", value}, {"code", code}},
-                   [&]() -> absl::Status {
-                     NODEWISE_ASSIGN_OR_RETURN(
-                         Value copy, Value::Copy(ArgView(*value, *code)));
-                     std::move(copy).MoveToC(value, code);
-                     return absl::OkStatus();
-                   });
+  return CallFromC(__func__, {{"value", value}, {"code", code}}, [&] {
+    NODEWISE_ASSIGN_OR_RETURN(Value copy, Value::Copy(ArgView(*value, *code)));
+    std::move(copy).MoveToC(value, code);
+    return absl::OkStatus();
+  });
 }
 
 int TVMFuncCreateFromCFunc(TVMPackedCFunc function, void* resource_handle,
@@ -286,19 +277,15 @@ int TVMFuncCreateFromCFunc(TVMPackedCFunc function, void* resource_handle,
 
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle function,
                           int override_existing) {
-  return CallFromC(
-      __func__, {{"name", name}, {"function", function}},
-      [&]() -> absl::Status {
-        const Ref<Object> shared =
-            Object::Share(function, kTVMPackedFuncHandle);
-        auto* const object = dynamic_cast<FunctionObject*>(shared.get());
-        if (object == nullptr) {
-          return InvalidArgument("function {}: the handle is not a function",
-                                 name);
-        }
-        return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(object)),
-                                override_existing != 0);
-      });
+  return CallFromC(__func__, {{"name", name}, {"function", function}}, [&] {
+    const Ref<Object> shared = Object::Share(function, kTVMPackedFuncHandle);
+    auto* const object = dynamic_cast<FunctionObject*>(shared.get());
+    if (object == nullptr) {
+      return InvalidArgument("function {}: the handle is not a function", name);
+    }
+    return RegisterFunction(name, PackedFunc(Ref<FunctionObject>(object)),
+                            override_existing != 0);
+  });
 }
 
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
@@ -334,7 +321,7 @@ int TVMFuncRemoveGlobal(const char* name) {
 int TVMArrayAlloc(const int64_t* shape, int ndim, int dtype_code,
                   int dtype_bits, int dtype_lanes, int device_type,
                   int device_id, TVMArrayHandle* out) {
-  return CallFromC(__func__, {{"out", out}}, [&]() -> absl::Status {
+  return CallFromC(__func__, {{"out", out}}, [&] {
     NODEWISE_ASSIGN_OR_RETURN(const auto sides,
                               TakeShape("TVMArrayAlloc", shape, ndim));
     NODEWISE_ASSIGN_OR_RETURN(const DLDataType dtype,
@@ -351,7 +338,7 @@ int TVMArrayFree(TVMArrayHandle handle) {
 }
 
 int TVMArrayCopyFromBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
-  return CallFromC(__func__, {{"handle", handle}}, [&]() -> absl::Status {
+  return CallFromC(__func__, {{"handle", handle}}, [&] {
     NODEWISE_RETURN_IF_ERROR(
         CheckMemory("TVMArrayCopyFromBytes", *handle, data, nbytes));
     return CopyFromBytes(data, nbytes, *handle);
@@ -359,7 +346,7 @@ int TVMArrayCopyFromBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
 }
 
 int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
-  return CallFromC(__func__, {{"handle", handle}}, [&]() -> absl::Status {
+  return CallFromC(__func__, {{"handle", handle}}, [&] {
     NODEWISE_RETURN_IF_ERROR(
         CheckMemory("TVMArrayCopyToBytes", *handle, data, nbytes));
     return CopyToBytes(*handle, data, nbytes);
@@ -409,7 +396,7 @@ int TVMDeviceAllocDataSpace(DLDevice device, size_t nbytes, size_t alignment,
 int TVMDeviceAllocDataSpaceWithScope(DLDevice device, int ndim,
                                      const int64_t* shape, DLDataType dtype,
                                      const char* mem_scope, void** out) {
-  return CallFromC(__func__, {{"out", out}}, [&]() -> absl::Status {
+  return CallFromC(__func__, {{"out", out}}, [&] {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto sides,
         TakeShape("TVMDeviceAllocDataSpaceWithScope", shape, ndim));
@@ -421,7 +408,7 @@ int TVMDeviceAllocDataSpaceWithScope(DLDevice device, int ndim,
 }
 
 int TVMDeviceFreeDataSpace(DLDevice device, void* data) {
-  return CallFromC(__func__, {}, [&]() -> absl::Status {
+  return CallFromC(__func__, {}, [&] {
     NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
     memory->Free(device.device_id, data, 0);
     return absl::OkStatus();
@@ -452,7 +439,7 @@ int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream) {
 }
 
 int TVMSynchronize(int device_type, int device_id, TVMStreamHandle) {
-  return CallFromC(__func__, {}, [&]() -> absl::Status {
+  return CallFromC(__func__, {}, [&] {
     NODEWISE_ASSIGN_OR_RETURN(Device * device,
                               FindDevice(MakeDevice(device_type, device_id)));
     return device->Synchronize(device_id);

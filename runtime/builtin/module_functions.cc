@@ -106,7 +106,7 @@ Result Evaluate(const Evaluator& evaluator, PackedArgs args) {
     NODEWISE_RETURN_IF_ERROR(device->Synchronize(id));
     return ClockNanoseconds() - start;
   };
-  const auto before_repeat = [&]() -> absl::Status {
+  const auto before_repeat = [&] {
     if (!evaluator.before_repeat) return absl::OkStatus();
     return evaluator.before_repeat.CallPacked(args).status();
   };
