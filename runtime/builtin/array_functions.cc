@@ -45,22 +45,6 @@ absl::Status CheckStream(const char* function, DLDevice device,
                        ToString(device));
 }
 
-absl::StatusOr<DLDevice> DeviceAt(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const int type, args.SmallIntAt(index));
-  NODEWISE_ASSIGN_OR_RETURN(const int number, args.SmallIntAt(index + 1));
-  return MakeDevice(type, number);
-}
-
-absl::StatusOr<const DLTensor*> TensorAt(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
-  return arg.AsTensor();
-}
-
-absl::StatusOr<NDArray> ArrayAt(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(index));
-  return arg.AsNDArray();
-}
-
 namespace {
 
 // --- Arrays and devices ---
@@ -129,7 +113,7 @@ absl::StatusOr<NDArray> ViewOf(const NDArray& array,
 
 // (array, shape), since TVM 0.17 (array, shape, dtype, offset in bytes).
 Result CreateView(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const NDArray array, ArrayAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const NDArray array, args.ArrayAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const Ref<ShapeObject> shape,
                             args.ObjectAt<ShapeObject>(1, "a shape"));
   DLDataType dtype = array.dtype();
@@ -150,7 +134,7 @@ constexpr int kExist = 0;  // TVM's number for "is there such a device?".
 // (device type, number, which attribute): the CPU's only attribute is that it
 // exists; the others are null.
 Result GetDeviceAttribute(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, args.DeviceAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const int attribute, args.SmallIntAt(2));
   const absl::Status found = FindDevice(device).status();
   if (attribute == kExist) return Value(found.ok() ? 1 : 0);
@@ -160,7 +144,7 @@ Result GetDeviceAttribute(PackedArgs args) {
 
 // (device type, number, stream)
 Result SetStream(PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, args.DeviceAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView stream_arg, args.At(2));
   NODEWISE_ASSIGN_OR_RETURN(void* const stream, stream_arg.AsHandle());
   NODEWISE_RETURN_IF_ERROR(CheckStream("TVMSetStream", device, stream));
@@ -410,8 +394,8 @@ absl::Status ReadAxis(PackedArgs args, int axis, int ascending, SortJob* job) {
 template <const DLTensor* SortJob::*output>
 Result SortWhole(PackedArgs args) {
   SortJob job;
-  NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(job.*output, TensorAt(args, 1));
+  NODEWISE_ASSIGN_OR_RETURN(job.input, args.TensorAt(0));
+  NODEWISE_ASSIGN_OR_RETURN(job.*output, args.TensorAt(1));
   NODEWISE_RETURN_IF_ERROR(ReadAxis(args, 2, 3, &job));
   return Sort(job);
 }
@@ -419,9 +403,9 @@ Result SortWhole(PackedArgs args) {
 // (input, counts, output, axis, is_ascend): sorts the first elements of a row.
 Result ArgSortPart(PackedArgs args) {
   SortJob job;
-  NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
-  NODEWISE_ASSIGN_OR_RETURN(job.counts, TensorAt(args, 1));
-  NODEWISE_ASSIGN_OR_RETURN(job.indices, TensorAt(args, 2));
+  NODEWISE_ASSIGN_OR_RETURN(job.input, args.TensorAt(0));
+  NODEWISE_ASSIGN_OR_RETURN(job.counts, args.TensorAt(1));
+  NODEWISE_ASSIGN_OR_RETURN(job.indices, args.TensorAt(2));
   NODEWISE_RETURN_IF_ERROR(ReadAxis(args, 3, 4, &job));
   if (job.counts->dtype == DLDataType{kDLInt, 32, 1}) return Sort(job);
   return InvalidArgument("argsort_nms: counts are {}, expected int32",
@@ -436,7 +420,7 @@ Result TopK(PackedArgs args) {
                            args.size());
   }
   SortJob job;
-  NODEWISE_ASSIGN_OR_RETURN(job.input, TensorAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(job.input, args.TensorAt(0));
   NODEWISE_ASSIGN_OR_RETURN(job.keep, args.IntAt(last - 3));
   NODEWISE_RETURN_IF_ERROR(ReadAxis(args, last - 2, last, &job));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view wanted,
@@ -447,10 +431,10 @@ Result TopK(PackedArgs args) {
         "topk: found \"{}\", expected both, values or indices", wanted);
   }
   if (wanted != "indices") {
-    NODEWISE_ASSIGN_OR_RETURN(job.values, TensorAt(args, 1));
+    NODEWISE_ASSIGN_OR_RETURN(job.values, args.TensorAt(1));
   }
   if (wanted != "values") {
-    NODEWISE_ASSIGN_OR_RETURN(job.indices, TensorAt(args, both ? 2 : 1));
+    NODEWISE_ASSIGN_OR_RETURN(job.indices, args.TensorAt(both ? 2 : 1));
   }
   return Sort(job);
 }

@@ -15,17 +15,12 @@ namespace nodewise {
 // A named function returns this.
 using Result = absl::StatusOr<Value>;
 
-// Arguments and checks that TVM's C API and its named functions share.
+// Checks that TVM's C API and its named functions share.
 
 // Returns a shape that C passed to `function`.
 absl::StatusOr<absl::Span<const int64_t>> TakeShape(const char* function,
                                                     const int64_t* shape,
                                                     int ndim);
-
-// Returns the device whose type and number are the arguments from `index` on.
-absl::StatusOr<DLDevice> DeviceAt(PackedArgs args, int index);
-absl::StatusOr<const DLTensor*> TensorAt(PackedArgs args, int index);
-absl::StatusOr<NDArray> ArrayAt(PackedArgs args, int index);
 
 // Fails with kUnimplemented unless the scope is a device's plain memory, "" or
 // "global".

@@ -60,7 +60,7 @@ absl::StatusOr<Evaluator> TakeEvaluator(PackedArgs args) {
   }
   Evaluator evaluator;
   NODEWISE_ASSIGN_OR_RETURN(evaluator.function, FunctionToTime(args));
-  NODEWISE_ASSIGN_OR_RETURN(evaluator.device, DeviceAt(args, 2));
+  NODEWISE_ASSIGN_OR_RETURN(evaluator.device, args.DeviceAt(2));
   NODEWISE_RETURN_IF_ERROR(FindDevice(evaluator.device).status());
   const int num_options = std::min(count - kFirst - 1, 6);
   NODEWISE_ASSIGN_OR_RETURN(
@@ -153,7 +153,7 @@ void FlushFromCaches(const DLTensor& tensor, size_t bytes) {
 // time a kernel whose first argument alone may be in a cache.
 Result FlushNonFirst(PackedArgs args) {
   for (int i = 1; i < args.size(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, TensorAt(args, i));
+    NODEWISE_ASSIGN_OR_RETURN(const DLTensor* const tensor, args.TensorAt(i));
     NODEWISE_ASSIGN_OR_RETURN(const size_t bytes, TensorBytes(*tensor));
     if (DeviceTypeOf(tensor->device) == kDLCPU && IsCompact(*tensor)) {
       FlushFromCaches(*tensor, bytes);
@@ -296,7 +296,7 @@ Result CreateFactory(PackedArgs args) {
   std::vector<NamedTensor> params;
   for (int i = 3; i < args.size(); i += 2) {
     NODEWISE_ASSIGN_OR_RETURN(const std::string_view key, args.TextAt(i));
-    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, ArrayAt(args, i + 1));
+    NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, args.ArrayAt(i + 1));
     params.push_back({std::string(key), std::move(tensor)});
   }
   Ref<Module> factory =

@@ -271,6 +271,12 @@ absl::StatusOr<int> PackedArgs::SmallIntAt(int index) const {
                          skipped_ + index, number);
 }
 
+absl::StatusOr<DLDevice> PackedArgs::DeviceAt(int index) const {
+  NODEWISE_ASSIGN_OR_RETURN(const int type, SmallIntAt(index));
+  NODEWISE_ASSIGN_OR_RETURN(const int id, SmallIntAt(index + 1));
+  return MakeDevice(type, id);
+}
+
 Value Value::Handle(void* handle) {
   Value value;
   value.data_ = handle;

@@ -59,19 +59,11 @@ absl::Status TakeLookup(const ArgView& argument, const Ref<Module>& module,
   return absl::OkStatus();
 }
 
-// Reads a device from two numbers: its type and its id. The functions that TVM
-// defines here take a device so.
-absl::StatusOr<DLDevice> DeviceAt(PackedArgs args, int index) {
-  NODEWISE_ASSIGN_OR_RETURN(const int type, args.SmallIntAt(index));
-  NODEWISE_ASSIGN_OR_RETURN(const int number, args.SmallIntAt(index + 1));
-  return MakeDevice(type, number);
-}
-
 // The first device is where entries live that name none.
 absl::Status TakeDevices(PackedArgs args, GraphExecutor::Options* options) {
   options->devices.clear();
   for (int i = 0; i < args.size(); i += 2) {
-    NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, DeviceAt(args, i));
+    NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, args.DeviceAt(i));
     options->devices.push_back(device);
   }
   return absl::OkStatus();
@@ -212,7 +204,7 @@ Result RunFromInputs(GraphExecutor& executor, PackedArgs args) {
         "number and pairs of an input and a tensor",
         args.size());
   }
-  NODEWISE_ASSIGN_OR_RETURN(const DLDevice host, DeviceAt(args, 0));
+  NODEWISE_ASSIGN_OR_RETURN(const DLDevice host, args.DeviceAt(0));
   for (int i = 2; i < args.size(); i += 2) {
     NODEWISE_RETURN_IF_ERROR(SetInput(executor, args.From(i)).status());
   }

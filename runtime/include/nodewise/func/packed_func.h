@@ -146,6 +146,9 @@ class PackedArgs {
   absl::StatusOr<int> SmallIntAt(int index) const;
   absl::StatusOr<const DLTensor*> TensorAt(int index) const;
   absl::StatusOr<NDArray> ArrayAt(int index) const;
+  // Reads a device from two numbers, its type and its id, as TVM's functions of
+  // this runtime take it.
+  absl::StatusOr<DLDevice> DeviceAt(int index) const;
   template <typename T>
   absl::StatusOr<Ref<T>> ObjectAt(int index, const char* wanted) const {
     absl::StatusOr<ArgView> arg = At(index);
