@@ -21,20 +21,19 @@ Result Done(const absl::Status& status) {
 
 // TVM's get_input_info and get_output_info return a map of two maps, "shape"
 // and "dtype", by name. Parameters are not among the inputs there.
-Value InfoMap(size_t count, const std::function<TensorInfo(size_t)>& info_of) {
+Value InfoMap(const GraphExecutor& executor, size_t count,
+              TensorInfo (GraphExecutor::*info_of)(size_t port) const) {
   MapObject::Items shapes;
   MapObject::Items dtypes;
   for (size_t i = 0; i < count; ++i) {
-    const TensorInfo info = info_of(i);
+    const TensorInfo info = (executor.*info_of)(i);
     if (info.is_param) continue;
-    shapes.emplace_back(info.name,
-                        Ref<Object>(MakeRef<ShapeObject>(info.shape)));
-    dtypes.emplace_back(
-        info.name, Ref<Object>(MakeRef<StringObject>(ToString(info.dtype))));
+    shapes.emplace_back(info.name, MakeRef<ShapeObject>(info.shape));
+    dtypes.emplace_back(info.name, MakeRef<StringObject>(ToString(info.dtype)));
   }
-  return Value(Ref<Object>(MapObject::Make(
-      {{"shape", Ref<Object>(MapObject::Make(std::move(shapes)))},
-       {"dtype", Ref<Object>(MapObject::Make(std::move(dtypes)))}})));
+  return Value(
+      MapObject::Make({{"shape", Value(MapObject::Make(std::move(shapes)))},
+                       {"dtype", Value(MapObject::Make(std::move(dtypes)))}}));
 }
 
 // Takes the host's own lookup of linked parameters, if it gave one:
@@ -184,13 +183,11 @@ Result GetNumOutputs(GraphExecutor& executor, PackedArgs) {
 }
 
 Result GetInputInfo(GraphExecutor& executor, PackedArgs) {
-  return InfoMap(executor.NumInputs(),
-                 [&](size_t i) { return executor.InputInfo(i); });
+  return InfoMap(executor, executor.NumInputs(), &GraphExecutor::InputInfo);
 }
 
 Result GetOutputInfo(GraphExecutor& executor, PackedArgs) {
-  return InfoMap(executor.NumOutputs(),
-                 [&](size_t i) { return executor.OutputInfo(i); });
+  return InfoMap(executor, executor.NumOutputs(), &GraphExecutor::OutputInfo);
 }
 
 Result RunOnce(GraphExecutor& executor, PackedArgs) {
@@ -218,7 +215,7 @@ Result RunFromInputs(GraphExecutor& executor, PackedArgs args) {
     NODEWISE_RETURN_IF_ERROR(executor.CopyOutput(i, *copy));
     outputs.emplace_back(std::move(copy));
   }
-  return Value(Ref<Object>(ArrayObject::Make(std::move(outputs))));
+  return Value(ArrayObject::Make(std::move(outputs)));
 }
 
 Result LoadParams(GraphExecutor& executor, PackedArgs args) {
@@ -313,7 +310,7 @@ absl::StatusOr<Value> CreateGraphExecutor(PackedArgs args) {
       std::unique_ptr<GraphExecutor> executor,
       GraphExecutor::Create(std::move(create.graph), std::move(create.library),
                             std::move(create.options)));
-  return Value(Ref<Object>(MakeRef<ExecutorModule>(std::move(executor))));
+  return Value(MakeRef<ExecutorModule>(std::move(executor)));
 }
 
 }  // namespace nodewise

@@ -364,25 +364,23 @@ absl::Status GraphExecutor::CopyOutput(size_t output,
 }
 
 // An input and a parameter may have one name; ChooseParam() tells them apart.
-GraphExecutor::Port* GraphExecutor::ParamPort(std::string_view name,
-                                              const DLTensor& tensor) {
+absl::StatusOr<size_t> GraphExecutor::ParamIndex(std::string_view name,
+                                                 const DLTensor& tensor) const {
   std::vector<size_t> named;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].name == name) named.push_back(i);
   }
-  if (named.empty()) return nullptr;
-  return &inputs_[ChooseParam(graph_, named, ShapeOf(tensor), tensor.dtype)];
+  if (named.empty()) {
+    return NotFound("parameter {}: the graph has no such input", name);
+  }
+  return ChooseParam(graph_, named, ShapeOf(tensor), tensor.dtype);
 }
 
 absl::Status GraphExecutor::SetParam(std::string_view name,
                                      const DLTensor& tensor) {
-  Port* const port = ParamPort(name, tensor);
-  if (port == nullptr) {
-    return NotFound("parameter {}: the graph has no such input", name);
-  }
-  NODEWISE_RETURN_IF_ERROR(
-      SetInput(static_cast<size_t>(port - inputs_.data()), tensor));
-  port->is_param = true;
+  NODEWISE_ASSIGN_OR_RETURN(const size_t input, ParamIndex(name, tensor));
+  NODEWISE_RETURN_IF_ERROR(SetInput(input, tensor));
+  inputs_[input].is_param = true;
   return absl::OkStatus();
 }
 
@@ -391,7 +389,7 @@ absl::Status GraphExecutor::SetParam(std::string_view name,
 absl::StatusOr<LoadedParams> GraphExecutor::SetAllParams(const Params& params,
                                                          bool in_place) {
   LoadedParams loaded;
-  std::vector<std::pair<Port*, const NDArray*>> work;
+  std::vector<std::pair<size_t, const NDArray*>> work;
   const ParamNames names(graph_);
   for (const NamedTensor& param : params.tensors) {
     const ParamNames::Meaning meaning =
@@ -401,22 +399,22 @@ absl::StatusOr<LoadedParams> GraphExecutor::SetAllParams(const Params& params,
       loaded.unknown.push_back(param.name);
     }
     if (meaning.kind != ParamNames::Kind::kInput) continue;
-    Port* const port = &inputs_[meaning.input];
-    NODEWISE_RETURN_IF_ERROR(At("params", CheckType(*port, *param.tensor)));
-    NODEWISE_RETURN_IF_ERROR(At("params", CheckWritable(*port)));
-    work.emplace_back(port, &param.tensor);
+    const Port& port = inputs_[meaning.input];
+    NODEWISE_RETURN_IF_ERROR(At("params", CheckType(port, *param.tensor)));
+    NODEWISE_RETURN_IF_ERROR(At("params", CheckWritable(port)));
+    work.emplace_back(meaning.input, &param.tensor);
   }
-  for (const auto& [port, tensor] : work) {
-    const auto input = static_cast<size_t>(port - inputs_.data());
+  for (const auto& [input, tensor] : work) {
+    Port& port = inputs_[input];
     // Changes are only known of inputs that are alone in their memory. Memory
     // that a caller hands out for them is meant to be used: it may be guarded.
     const bool is_bound = in_place && !options_.allocate &&
-                          ChangesOf(port->entry) != nullptr &&
-                          tensor->device() == tensors_[port->entry].device &&
+                          ChangesOf(port.entry) != nullptr &&
+                          tensor->device() == tensors_[port.entry].device &&
                           UsableInPlace(**tensor);
     NODEWISE_RETURN_IF_ERROR(is_bound ? SetInputZeroCopy(input, *tensor)
                                       : SetInput(input, **tensor));
-    port->is_param = true;
+    port.is_param = true;
     ++loaded.set;
   }
   return loaded;
@@ -442,12 +440,9 @@ absl::Status GraphExecutor::ShareParams(GraphExecutor& other,
     NODEWISE_ASSIGN_OR_RETURN(
         const NDArray shared,
         other.GetInput(static_cast<size_t>(from - other.inputs_.data())));
-    Port* const to = ParamPort(name, *shared);
-    NODEWISE_RETURN_IF_ERROR(
-        At(where,
-           SetInputZeroCopy(static_cast<size_t>(to - inputs_.data()), shared)));
-    to->is_param = true;
-    from->is_param = true;
+    NODEWISE_ASSIGN_OR_RETURN(const size_t to, ParamIndex(name, *shared));
+    NODEWISE_RETURN_IF_ERROR(At(where, SetInputZeroCopy(to, shared)));
+    inputs_[to].is_param = from->is_param = true;
   }
   return absl::OkStatus();
 }

@@ -253,7 +253,8 @@ class GraphExecutor {
   absl::Status CheckWritable(const Port& port) const;
   absl::Status CopyToSlot(const Port& port, const DLTensor& tensor);
   void MarkSet(Port* port);
-  Port* ParamPort(std::string_view name, const DLTensor& tensor);
+  absl::StatusOr<size_t> ParamIndex(std::string_view name,
+                                    const DLTensor& tensor) const;
   absl::StatusOr<size_t> CheckNamed(const NamedTensor& given) const;
   absl::Status CheckType(const Port& port, const DLTensor& tensor) const;
 
