@@ -226,25 +226,18 @@ void GraphExecutor::MakeTensors() {
 // An output is called after the value of the network that it is, if the graph
 // says so, else after its node; where that is not unique, after its entry.
 void GraphExecutor::MakePorts() {
-  std::vector<bool> is_read(graph_.entries.size(), false);
-  for (const GraphNode& node : graph_.nodes) {
-    for (const EntryRef& ref : node.inputs) {
-      is_read[Index(graph_.EntryOf(ref))] = true;
-    }
-  }
-  std::unordered_map<std::string_view, int> heads_named;
-  for (const EntryRef& head : graph_.heads) {
-    is_read[Index(graph_.EntryOf(head))] = true;
-    ++heads_named[graph_.nodes[head.node].name];
-  }
-  for (const uint32_t node : graph_.arg_nodes) {
-    Port port{graph_.nodes[node].name, node,
-              Index(graph_.EntryOf(NodeId{node}, 0))};
-    port.is_read = is_read[port.entry];
+  for (const GraphInput& input : InputsOf(graph_)) {
+    Port port{std::string(input.name), Index(input.node),
+              Index(graph_.EntryOf(input.node, 0))};
+    port.is_read = input.is_read;
     port.is_set = port.is_param = is_linked_[plan_.slot_of[port.entry]];
     if (port.is_read && !port.is_set) ++num_unset_;
     input_names_.emplace(port.name, inputs_.size());
     inputs_.push_back(std::move(port));
+  }
+  std::unordered_map<std::string_view, int> heads_named;
+  for (const EntryRef& head : graph_.heads) {
+    ++heads_named[graph_.nodes[head.node].name];
   }
   std::optional<GraphIndex> index;  // Few graphs need one for their names.
   for (const EntryRef& head : graph_.heads) {
