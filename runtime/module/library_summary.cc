@@ -231,39 +231,48 @@ ModuleSummary Summarise(const BlobItem& item) {
   return summary;
 }
 
-// Reads what a TVM-FFI library carries. Only the bytecode has a reader here.
-absl::Status ReadLibraryBin(const ElfFile& elf, LibrarySummary* summary) {
-  for (const std::string_view name : kLibraryBinNames) {
-    const ElfSymbol* symbol = FindSymbol(elf, name);
+// Parses what a library carries under the first of the names that it has, and
+// sets the place for messages. Without such a symbol it is empty.
+template <typename Carried>
+absl::StatusOr<Carried> ReadCarried(
+    const ElfFile& elf, absl::Span<const std::string_view> names,
+    absl::StatusOr<Carried> (*parse)(absl::Span<const uint8_t>, std::string),
+    std::string* where) {
+  for (const std::string_view name : names) {
+    const ElfSymbol* const symbol = FindSymbol(elf, name);
     if (symbol == nullptr) continue;
+    *where = fmt::format("{}: {}", elf.where, name);
     NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
-    NODEWISE_ASSIGN_OR_RETURN(
-        const LibraryBin bin,
-        ParseLibraryBin(bytes, fmt::format("{}: {}", summary->path, name)));
-    for (const LibraryBinModule& item : bin.modules) {
-      ModuleSummary module;
-      module.kind = std::string(item.kind);
-      module.imports = item.imports;
-      module.code_bytes = item.data.size();
-      summary->modules.push_back(std::move(module));
-    }
-    return absl::OkStatus();
+    return parse(bytes, *where);
   }
-  return absl::OkStatus();
+  return Carried();
+}
+
+absl::StatusOr<LibraryBin> BinOf(const ElfFile& elf, std::string* where) {
+  return ReadCarried(elf, kLibraryBinNames, &ParseLibraryBin, where);
+}
+
+absl::StatusOr<ModuleBlob> BlobOf(const ElfFile& elf, std::string* where) {
+  return ReadCarried(elf, {kBlobName}, &ParseModuleBlob, where);
 }
 
 // A fault here is kept in the summary, as the rest of the library is still
-// worth showing.
-absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
-  const ElfSymbol* symbol = FindSymbol(elf, kBlobName);
-  if (symbol == nullptr) return absl::OkStatus();
-  NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
-  NODEWISE_ASSIGN_OR_RETURN(
-      const ModuleBlob blob,
-      ParseModuleBlob(bytes, fmt::format("{}: {}", summary->path, kBlobName)));
+// worth showing. Of what a TVM-FFI library carries only the bytecode has a
+// reader here.
+absl::Status ReadModules(const ElfFile& elf, LibrarySummary* summary) {
+  std::string where;
+  NODEWISE_ASSIGN_OR_RETURN(const ModuleBlob blob, BlobOf(elf, &where));
   for (size_t i = 0; i < blob.items.size(); ++i) {
     ModuleSummary module = Summarise(blob.items[i]);
     if (blob.has_import_tree()) module.imports = blob.children[i];
+    summary->modules.push_back(std::move(module));
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const LibraryBin bin, BinOf(elf, &where));
+  for (const LibraryBinModule& item : bin.modules) {
+    ModuleSummary module;
+    module.kind = std::string(item.kind);
+    module.imports = item.imports;
+    module.code_bytes = item.data.size();
     summary->modules.push_back(std::move(module));
   }
   return absl::OkStatus();
@@ -272,19 +281,12 @@ absl::Status ReadBlob(const ElfFile& elf, LibrarySummary* summary) {
 // Fills in what a TVM-FFI library carries; returns false if it has no bytecode.
 // Only the bytecode is of interest; kernels for devices may stand beside it.
 absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
-  for (const std::string_view name : kLibraryBinNames) {
-    const ElfSymbol* symbol = FindSymbol(elf, name);
-    if (symbol == nullptr) continue;
-    found->where = fmt::format("{}: {}", elf.where, name);
-    NODEWISE_ASSIGN_OR_RETURN(const auto bytes, BytesAt(elf, symbol->value));
-    NODEWISE_ASSIGN_OR_RETURN(const LibraryBin bin,
-                              ParseLibraryBin(bytes, found->where));
-    for (const LibraryBinModule& module : bin.modules) {
-      if (!IsBytecodeKind(module.kind)) continue;
-      found->bytes = module.data;
-      found->offset = module.offset;
-      return true;
-    }
+  NODEWISE_ASSIGN_OR_RETURN(const LibraryBin bin, BinOf(elf, &found->where));
+  for (const LibraryBinModule& module : bin.modules) {
+    if (!IsBytecodeKind(module.kind)) continue;
+    found->bytes = module.data;
+    found->offset = module.offset;
+    return true;
   }
   return false;
 }
@@ -293,12 +295,7 @@ absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
 // library reports what else may be wrong with its blob. What is wrong with a
 // blob is not a fault of the bytecode, which may not be there at all.
 bool FindClassic(const ElfFile& elf, LibraryBytecode* found) {
-  const ElfSymbol* symbol = FindSymbol(elf, kBlobName);
-  if (symbol == nullptr) return false;
-  found->where = fmt::format("{}: {}", elf.where, kBlobName);
-  const auto bytes = BytesAt(elf, symbol->value);
-  if (!bytes.ok()) return false;
-  const auto blob = ParseModuleBlob(*bytes, found->where);
+  const auto blob = BlobOf(elf, &found->where);
   if (!blob.ok()) return false;
   for (const BlobItem& item : blob->items) {
     const auto* bytecode = std::get_if<BytecodeItem>(&item.content);
@@ -328,11 +325,8 @@ absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path) {
     summary.needed.emplace_back(name);
   }
   SortSymbols(elf, &summary);
-  summary.blob_status = ReadBlob(elf, &summary);
+  summary.blob_status = ReadModules(elf, &summary);
   summary.run_status = CheckKind(elf);
-  if (summary.blob_status.ok()) {
-    summary.blob_status = ReadLibraryBin(elf, &summary);
-  }
   for (const ModuleSummary& module : summary.modules) {
     summary.has_bytecode = summary.has_bytecode || IsBytecodeKind(module.kind);
   }
