@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "nodewise/func/c_api.h"
 #include "nodewise/func/containers.h"
@@ -397,24 +398,29 @@ void CallContext::LeakFunctions() {
   for (auto& [name, closure] : closures_) closure.Leak();
 }
 
+absl::Status RefuseUnknown(const std::string& where,
+                           const std::vector<std::string>& functions) {
+  if (functions.empty()) return absl::OkStatus();
+  return Unimplemented(
+      "{}: its code calls runtime functions that are not known here: {}", where,
+      absl::StrJoin(functions, ", "));
+}
+
 // All functions that are missing are named in one message.
 absl::Status PatchContext(const Symbols& symbols,
                           const std::vector<std::string>& variables) {
   if (symbols.abi() != LibraryAbi::kPackedC) GiveFfiContext(symbols);
-  std::string unknown;
+  std::vector<std::string> unknown;
   for (const std::string& name : variables) {
     if (!name.starts_with("__TVM")) continue;
     void* const address = FindContextSymbol(name);
     if (address != nullptr) {
       *static_cast<void**>(symbols.Variable(name)) = address;
     } else {
-      unknown += (unknown.empty() ? "" : ", ") + name;
+      unknown.push_back(name);
     }
   }
-  if (unknown.empty()) return absl::OkStatus();
-  return Unimplemented(
-      "{}: its code calls runtime functions that are not known here: {}",
-      symbols.where(), unknown);
+  return RefuseUnknown(symbols.where(), unknown);
 }
 
 // TVM 0.6 has no import tree, so that all modules of its blob are imports of

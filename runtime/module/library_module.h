@@ -93,6 +93,11 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path);
 // Keeps a symbol for SystemLibrary(); a later one of that name replaces it.
 void RegisterSystemSymbol(std::string_view name, void* address);
 
+// Returns kUnimplemented, which names all functions of the runtime that code at
+// `where` calls and that are not known here; OK if there are none.
+absl::Status RefuseUnknown(const std::string& where,
+                           const std::vector<std::string>& functions);
+
 // Writes the addresses that compiled code expects into its `__TVM...`
 // variables. Fails with kUnimplemented if it needs one that we do not have.
 absl::Status PatchContext(const Symbols& symbols,

@@ -196,15 +196,11 @@ void KeepOpenMpLoaded() {
 // The symbols that the library needs of its runtime must be there when it is
 // loaded: a symbol found missing at the first call would end the process.
 absl::Status CheckWanted(const LibraryFacts& facts) {
-  std::string missing;
-  for (const std::string& name : facts.wanted) {
-    if (dlsym(RTLD_DEFAULT, name.c_str()) != nullptr) continue;
-    missing += (missing.empty() ? "" : ", ") + name;
-  }
-  if (missing.empty()) return absl::OkStatus();
-  return Unimplemented(
-      "{}: its code calls runtime functions that are not known here: {}",
-      facts.path, missing);
+  std::vector<std::string> missing = facts.wanted;
+  std::erase_if(missing, [](const std::string& name) {
+    return dlsym(RTLD_DEFAULT, name.c_str()) != nullptr;
+  });
+  return RefuseUnknown(facts.path, missing);
 }
 
 // Returns the wanted symbols that none of its own libraries can be expected to
