@@ -578,11 +578,6 @@ class Parser {
   DynamicSection dynamic_;
 };
 
-// What the loader would find for another library by name.
-bool IsExported(const ElfSymbol& symbol) {
-  return symbol.defined && !symbol.local;
-}
-
 // Returns whether two ranges, given by address and size, share an address.
 bool Overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size) {
   return a < b ? b - a < a_size : a - b < b_size;
@@ -617,7 +612,7 @@ absl::StatusOr<Bytes> BytesAt(const ElfFile& file, uint64_t address) {
 
 const ElfSymbol* FindSymbol(const ElfFile& file, std::string_view name) {
   for (const ElfSymbol& symbol : file.symbols) {
-    if (IsExported(symbol) && symbol.name == name) return &symbol;
+    if (symbol.IsExported() && symbol.name == name) return &symbol;
   }
   return nullptr;
 }
@@ -625,9 +620,7 @@ const ElfSymbol* FindSymbol(const ElfFile& file, std::string_view name) {
 std::vector<std::string> FunctionNames(const ElfFile& file) {
   std::vector<std::string> names;
   for (const ElfSymbol& symbol : file.symbols) {
-    if (IsExported(symbol) && symbol.kind == ElfSymbol::Kind::kFunction) {
-      names.emplace_back(symbol.name);
-    }
+    if (symbol.IsFunction()) names.emplace_back(symbol.name);
   }
   return names;
 }

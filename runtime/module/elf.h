@@ -26,6 +26,11 @@ struct ElfSymbol {
   bool defined = false;  // Else another library must have it.
   bool weak = false;
   bool local = false;  // Others cannot find it by name.
+
+  // Return what others find by its name.
+  bool IsExported() const { return defined && !local; }
+  bool IsFunction() const { return IsExported() && kind == Kind::kFunction; }
+  bool IsVariable() const { return IsExported() && kind != Kind::kFunction; }
 };
 
 // A range of the file that is loaded to a range of addresses.

@@ -12,12 +12,6 @@ namespace {
 constexpr std::string_view kOldMain = "__tvm_ffi_main__";
 constexpr std::string_view kMain = "__tvm_ffi_main";
 
-// Only what others find by name can be called by a graph.
-bool IsExportedFunction(const ElfSymbol& symbol) {
-  return symbol.defined && !symbol.local &&
-         symbol.kind == ElfSymbol::Kind::kFunction;
-}
-
 // The start of the names of TVM-FFI's runtime functions, and of the pointers to
 // them that the runtime fills in.
 constexpr std::string_view kFfiFunctions = "TVMFFI";
@@ -63,7 +57,8 @@ bool IsDescription(std::string_view name) {
 
 // In TVM 0.21 the wrapper of the entry function is the only one with a prefix.
 bool IsKernel(const ElfSymbol& symbol, LibraryAbi abi) {
-  if (!IsExportedFunction(symbol)) return false;
+  // Only what others find by name can be called by a graph.
+  if (!symbol.IsFunction()) return false;
   if (abi == LibraryAbi::kPackedC) return true;
   if (symbol.name == kOldMain) return false;
   if (abi == LibraryAbi::kFfiBare) return true;
@@ -81,7 +76,7 @@ bool IsKernel(const ElfSymbol& symbol, LibraryAbi abi) {
 LibraryAbi AbiOf(const ElfFile& elf) {
   bool has_old_main = false, calls_ffi = false, is_classic = false;
   for (const ElfSymbol& symbol : elf.symbols) {
-    if (IsExportedFunction(symbol) && symbol.name.starts_with(kFfiPrefix)) {
+    if (symbol.IsFunction() && symbol.name.starts_with(kFfiPrefix)) {
       if (symbol.name != kOldMain) return LibraryAbi::kFfiPrefixed;
       has_old_main = true;
     }
@@ -123,9 +118,7 @@ absl::Status CheckKind(const ElfFile& elf) {
         elf.where, symbol.name);
   }
   for (const ElfSymbol& symbol : elf.symbols) {
-    const bool is_variable = symbol.defined && !symbol.local &&
-                             symbol.kind != ElfSymbol::Kind::kFunction;
-    if (!is_variable || !IsFilledIn(symbol.name) ||
+    if (!symbol.IsVariable() || !IsFilledIn(symbol.name) ||
         IsWritable(elf, symbol, sizeof(void*))) {
       continue;
     }

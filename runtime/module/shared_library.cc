@@ -237,10 +237,7 @@ absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
   for (const ElfSymbol& symbol : elf.symbols) {
     facts.makes_objects |= symbol.name.starts_with("_ZN3tvm7runtime") ||
                            symbol.name.starts_with("_ZNK3tvm7runtime");
-    if (!symbol.defined || symbol.local ||
-        symbol.kind == ElfSymbol::Kind::kFunction) {
-      continue;
-    }
+    if (!symbol.IsVariable()) continue;
     // Variables that start as zeros have no bytes in the file.
     const auto bytes = BytesAt(elf, symbol.value);
     facts.variables.emplace(symbol.name, bytes.ok() ? bytes->size() : 0);
