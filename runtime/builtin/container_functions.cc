@@ -61,8 +61,7 @@ absl::StatusOr<std::vector<Value>> CopyAll(PackedArgs args) {
   std::vector<Value> items;
   for (int i = 0; i < args.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const ArgView arg, args.At(i));
-    NODEWISE_ASSIGN_OR_RETURN(Value item, Value::Copy(arg));
-    items.push_back(std::move(item));
+    NODEWISE_ASSIGN_OR_RETURN(items.emplace_back(), Value::Copy(arg));
   }
   return items;
 }
@@ -124,8 +123,7 @@ Result GetString(PackedArgs args) {
 Result MakeShape(PackedArgs args) {
   std::vector<int64_t> dims;
   for (int i = 0; i < args.size(); ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const int64_t dim, args.IntAt(i));
-    dims.push_back(dim);
+    NODEWISE_ASSIGN_OR_RETURN(dims.emplace_back(), args.IntAt(i));
   }
   return Value(MakeRef<ShapeObject>(dims));
 }

@@ -62,8 +62,8 @@ absl::Status TakeLookup(const ArgView& argument, const Ref<Module>& module,
 absl::Status TakeDevices(PackedArgs args, GraphExecutor::Options* options) {
   options->devices.clear();
   for (int i = 0; i < args.size(); i += 2) {
-    NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, args.DeviceAt(i));
-    options->devices.push_back(device);
+    NODEWISE_ASSIGN_OR_RETURN(options->devices.emplace_back(),
+                              args.DeviceAt(i));
   }
   return absl::OkStatus();
 }

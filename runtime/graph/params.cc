@@ -101,9 +101,7 @@ absl::Status ReadNames(ByteReader* reader, AtEnd at_end,
                                 : reader->Read<uint64_t>("name count"));
   names->reserve(std::min(count, reader->left() / sizeof(uint64_t)));
   for (uint64_t i = 0; i < count; ++i) {
-    NODEWISE_ASSIGN_OR_RETURN(const std::string_view name,
-                              reader->String("name"));
-    names->emplace_back(name);
+    NODEWISE_ASSIGN_OR_RETURN(names->emplace_back(), reader->String("name"));
   }
   return absl::OkStatus();
 }

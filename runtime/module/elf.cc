@@ -433,9 +433,8 @@ class Parser {
     file_.needed.reserve(dynamic_.needed.size());
     for (size_t i = 0; i < dynamic_.needed.size(); ++i) {
       NODEWISE_ASSIGN_OR_RETURN(
-          const std::string_view name,
+          file_.needed.emplace_back(),
           strings.At(dynamic_.needed[i], "needed library", i));
-      file_.needed.push_back(name);
     }
     return absl::OkStatus();
   }

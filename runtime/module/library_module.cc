@@ -193,8 +193,8 @@ class ConstantsModule final : public Module {
                           const PackedFunc& init) const {
     std::vector<Value> constants;
     for (const std::string_view name : wanted) {
-      NODEWISE_ASSIGN_OR_RETURN(NDArray constant, CopyConstant(symbol, name));
-      constants.emplace_back(std::move(constant));
+      NODEWISE_ASSIGN_OR_RETURN(constants.emplace_back(),
+                                CopyConstant(symbol, name));
     }
     const Ref<Object> array = ArrayObject::Make(std::move(constants));
     NODEWISE_ASSIGN_OR_RETURN(const Value result, init.Call(array));

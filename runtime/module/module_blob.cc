@@ -313,8 +313,8 @@ absl::StatusOr<ModuleBlob> ParseModuleBlob(absl::Span<const uint8_t> bytes,
       NODEWISE_RETURN_IF_ERROR(ReadImportTree(&reader, start, &tree));
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(BlobItem item, ReadItem(&reader, start, key));
-    blob.items.push_back(std::move(item));
+    NODEWISE_ASSIGN_OR_RETURN(blob.items.emplace_back(),
+                              ReadItem(&reader, start, key));
   }
   // The import tree describes all modules, wherever it is among them.
   if (!tree) return blob;
@@ -339,8 +339,7 @@ absl::StatusOr<LibraryBin> ParseLibraryBin(absl::Span<const uint8_t> bytes,
   LibraryBin bin;
   // The rows were limited, so this ends before too many modules are kept.
   while (reader.left() > 0 && bin.modules.size() < tree.rows.size()) {
-    NODEWISE_ASSIGN_OR_RETURN(LibraryBinModule module, ReadModule(&reader));
-    bin.modules.push_back(std::move(module));
+    NODEWISE_ASSIGN_OR_RETURN(bin.modules.emplace_back(), ReadModule(&reader));
   }
   NODEWISE_ASSIGN_OR_RETURN(
       Imports imports,

@@ -310,9 +310,8 @@ absl::Status ReadCall(WordReader* reader, const VmExecutable& executable,
   for (int64_t i = 0; i < count; ++i) {
     NODEWISE_ASSIGN_OR_RETURN(const int64_t word, reader->Next());
     NODEWISE_ASSIGN_OR_RETURN(
-        const VmArgument argument,
+        instruction->args.emplace_back(),
         ArgumentOf(word, static_cast<size_t>(i), executable));
-    instruction->args.push_back(argument);
   }
   return absl::OkStatus();
 }

@@ -95,8 +95,7 @@ absl::Status VmReader::ReadCall(const VmInstruction& instruction) {
   Call call{callee.name, {}};
   call.args.reserve(instruction.args.size());
   for (const VmArgument& argument : instruction.args) {
-    NODEWISE_ASSIGN_OR_RETURN(const Value value, ValueOf(argument));
-    call.args.push_back(value);
+    NODEWISE_ASSIGN_OR_RETURN(call.args.emplace_back(), ValueOf(argument));
   }
   NODEWISE_ASSIGN_OR_RETURN(const Value result, Evaluate(call, callee));
   return SetRegister(instruction.target, result);
