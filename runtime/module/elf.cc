@@ -37,28 +37,6 @@ constexpr int kThisMachine = EM_NONE;
 
 constexpr int kBitsHere = 8 * sizeof(void*);
 
-// The records of the two widths. They are read as they lie in memory, so this
-// needs a little-endian host.
-struct Elf32 {
-  static constexpr int kBits = 32;
-  using Header = Elf32_Ehdr;
-  using Segment = Elf32_Phdr;
-  using Section = Elf32_Shdr;
-  using Dynamic = Elf32_Dyn;
-  using Symbol = Elf32_Sym;
-  using FilterWord = uint32_t;
-};
-
-struct Elf64 {
-  static constexpr int kBits = 64;
-  using Header = Elf64_Ehdr;
-  using Segment = Elf64_Phdr;
-  using Section = Elf64_Shdr;
-  using Dynamic = Elf64_Dyn;
-  using Symbol = Elf64_Sym;
-  using FilterWord = uint64_t;
-};
-
 // Precedes the filter, the buckets and the chains of DT_GNU_HASH.
 struct GnuHashHeader {
   uint32_t num_buckets;
@@ -96,23 +74,15 @@ struct DynamicSection {
   }
 };
 
-// Returns kDataLoss, beginning with the place.
-template <typename... Args>
-absl::Status Damaged(const std::string& where,
-                     fmt::format_string<const Args&...> format,
-                     const Args&... args) {
-  return absl::DataLossError(where + ": " + fmt::format(format, args...));
-}
-
 // A hostile offset and size may add up to more than a number holds.
 absl::Status CutShort(const std::string& where, const std::string& part,
                       uint64_t offset, uint64_t size, uint64_t file_size) {
   const uint64_t most = std::numeric_limits<uint64_t>::max();
   const uint64_t end = size > most - offset ? most : offset + size;
-  return Damaged(
-      where,
-      "{} ends at byte {}, but the file has {} bytes: the file is cut short",
-      part, end, file_size);
+  return DataLoss(
+      "{}: {} ends at byte {}, but the file has {} bytes: the file is cut "
+      "short",
+      where, part, end, file_size);
 }
 
 // Asks by differences, since a sum could begin again at 0.
@@ -165,7 +135,7 @@ class StringTable {
  private:
   absl::Status Bad(const char* what, size_t index,
                    std::string_view message) const {
-    return Damaged(where_, "name of {} {} {}", what, index, message);
+    return DataLoss("{}: name of {} {} {}", where_, what, index, message);
   }
 
   Bytes bytes_;
@@ -218,7 +188,9 @@ std::string Beginning(Bytes bytes) {
 // Checks the part of e_ident that decides how the rest is read. Class and byte
 // order say how wide and in which order all numbers after them are.
 absl::Status CheckIdent(Bytes bytes, const std::string& where) {
-  if (bytes.empty()) return Damaged(where, "is empty, expected an ELF file");
+  if (bytes.empty()) {
+    return DataLoss("{}: is empty, expected an ELF file", where);
+  }
   const size_t magic_size = std::min<size_t>(bytes.size(), SELFMAG);
   if (std::memcmp(bytes.data(), ELFMAG, magic_size) != 0) {
     return InvalidArgument("{}: is not an ELF file (starts with {})", where,
@@ -229,22 +201,24 @@ absl::Status CheckIdent(Bytes bytes, const std::string& where) {
   }
   const int elf_class = bytes[EI_CLASS];
   if (elf_class != ELFCLASS32 && elf_class != ELFCLASS64) {
-    return Damaged(where, "ELF class is {}, expected 1 (32-bit) or 2 (64-bit)",
-                   elf_class);
+    return DataLoss("{}: ELF class is {}, expected 1 (32-bit) or 2 (64-bit)",
+                    where, elf_class);
   }
   if (bytes[EI_DATA] == ELFDATA2MSB) {
     return Unimplemented("{}: is a big-endian ELF file, expected little-endian",
                          where);
   }
   if (bytes[EI_DATA] != ELFDATA2LSB) {
-    return Damaged(where, "ELF byte order is {}, expected 1 (little-endian)",
-                   bytes[EI_DATA]);
+    return DataLoss("{}: ELF byte order is {}, expected 1 (little-endian)",
+                    where, bytes[EI_DATA]);
   }
   return absl::OkStatus();
 }
 
-// Reads a file of one of the two widths into an ElfFile.
-template <typename Elf>
+// Reads a file of one of the two widths into an ElfFile. The records of that
+// width are read as they lie in memory, so this needs a little-endian host.
+template <int bits, typename Header, typename Segment, typename Section,
+          typename Dynamic, typename Symbol>
 // Every offset, size and count comes from the file and may be any number: each
 // is checked against the bytes that there are before it is used, and by
 // differences, since sums of them may wrap around. The order is that of the
@@ -254,7 +228,7 @@ class Parser {
   Parser(Bytes bytes, std::string where) : notes_budget_(bytes.size()) {
     file_.where = std::move(where);
     file_.bytes = bytes;
-    file_.bits = Elf::kBits;
+    file_.bits = bits;
   }
 
   absl::StatusOr<ElfFile> Parse() {
@@ -271,16 +245,11 @@ class Parser {
   }
 
  private:
-  using Header = typename Elf::Header;
-  using Segment = typename Elf::Segment;
-  using Section = typename Elf::Section;
-  using Dynamic = typename Elf::Dynamic;
-  using Symbol = typename Elf::Symbol;
-
+  // Returns kDataLoss, beginning with the place.
   template <typename... Args>
-  absl::Status DataLoss(fmt::format_string<const Args&...> format,
-                        const Args&... args) const {
-    return Damaged(file_.where, format, args...);
+  absl::Status Damaged(fmt::format_string<Args...> format,
+                       Args&&... args) const {
+    return At(file_.where, DataLoss(format, std::forward<Args>(args)...));
   }
 
   // The one way to bytes of the file by their offset.
@@ -300,8 +269,8 @@ class Parser {
     file_.machine = MachineName(header_.e_machine);
     file_.type = TypeName(header_.e_type);
     if (header_.e_phnum != 0 && header_.e_phentsize != sizeof(Segment)) {
-      return DataLoss("program headers have {} bytes, expected {}",
-                      header_.e_phentsize, sizeof(Segment));
+      return Damaged("program headers have {} bytes, expected {}",
+                     header_.e_phentsize, sizeof(Segment));
     }
     return absl::OkStatus();
   }
@@ -318,7 +287,7 @@ class Parser {
         NODEWISE_RETURN_IF_ERROR(AddSegment(segment, i));
       } else if (segment.p_type == PT_DYNAMIC) {
         if (dynamic_segment_.has_value()) {
-          return DataLoss("has two dynamic segments, expected one at most");
+          return Damaged("has two dynamic segments, expected one at most");
         }
         dynamic_segment_ = segment;
       } else if (segment.p_type == PT_GNU_RELRO) {
@@ -336,16 +305,16 @@ class Parser {
     NODEWISE_RETURN_IF_ERROR(
         Part(name, segment.p_offset, segment.p_filesz).status());
     if (segment.p_memsz < segment.p_filesz) {
-      return DataLoss("{} has {} bytes in the file, but {} in memory", name,
-                      segment.p_filesz, segment.p_memsz);
+      return Damaged("{} has {} bytes in the file, but {} in memory", name,
+                     segment.p_filesz, segment.p_memsz);
     }
     if (segment.p_memsz > ~uint64_t{0} - segment.p_vaddr) {
-      return DataLoss("{} ends after the last address", name);
+      return Damaged("{} ends after the last address", name);
     }
     // The format wants them sorted, the loader of glibc relies on it, and
     // BytesAt searches by it.
     if (segment.p_vaddr < next_address_) {
-      return DataLoss(
+      return Damaged(
           "{} begins at address {}, but the one before it ends at {}", name,
           AddressText(segment.p_vaddr), AddressText(next_address_));
     }
@@ -403,7 +372,7 @@ class Parser {
       dynamic_.Add(entry.d_tag, entry.d_un.d_val);
     }
     // The loader would read on.
-    return DataLoss("dynamic section of {} entries has no end mark", count);
+    return Damaged("dynamic section of {} entries has no end mark", count);
   }
 
   // A library without names has no table, and an empty one refuses every
@@ -413,10 +382,10 @@ class Parser {
     NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes,
                               BytesAt(file_, *dynamic_.strings));
     if (!dynamic_.strings_size.has_value()) {
-      return DataLoss("dynamic section has a string table, but not its size");
+      return Damaged("dynamic section has a string table, but not its size");
     }
     if (*dynamic_.strings_size > bytes.size()) {
-      return DataLoss(
+      return Damaged(
           "string table has {} bytes, but its segment has only {} for it",
           *dynamic_.strings_size, bytes.size());
     }
@@ -443,15 +412,15 @@ class Parser {
   absl::Status ReadSymbols(StringTable& strings) {
     if (!dynamic_.symbols.has_value()) return absl::OkStatus();
     if (dynamic_.symbol_size.value_or(sizeof(Symbol)) != sizeof(Symbol)) {
-      return DataLoss("symbols have {} bytes, expected {}",
-                      *dynamic_.symbol_size, sizeof(Symbol));
+      return Damaged("symbols have {} bytes, expected {}",
+                     *dynamic_.symbol_size, sizeof(Symbol));
     }
     NODEWISE_ASSIGN_OR_RETURN(const Bytes table,
                               BytesAt(file_, *dynamic_.symbols));
     NODEWISE_ASSIGN_OR_RETURN(const uint64_t count, CountSymbols());
     if (count > table.size() / sizeof(Symbol)) {
-      return DataLoss("has {} symbols, but their segment has room for only {}",
-                      count, table.size() / sizeof(Symbol));
+      return Damaged("has {} symbols, but their segment has room for only {}",
+                     count, table.size() / sizeof(Symbol));
     }
     if (count <= 1) return absl::OkStatus();  // Symbol 0 means "none".
     file_.symbols.reserve(count - 1);
@@ -495,7 +464,7 @@ class Parser {
     }
     if (count == 0) count = CountBySections();
     if (count == 0 && !dynamic_.gnu_hash.has_value()) {
-      return DataLoss(
+      return Damaged(
           "has symbols, but no hash table or sections to count them");
     }
     return count;
@@ -527,8 +496,7 @@ class Parser {
     NODEWISE_ASSIGN_OR_RETURN(const auto header,
                               reader.Read<GnuHashHeader>("header"));
     const uint64_t first = header.first_symbol;
-    const uint64_t filter_size =
-        header.num_filter_words * uint64_t{sizeof(typename Elf::FilterWord)};
+    const uint64_t filter_size = uint64_t{header.num_filter_words} * (bits / 8);
     NODEWISE_RETURN_IF_ERROR(reader.Bytes("filter", filter_size).status());
     NODEWISE_ASSIGN_OR_RETURN(
         const Bytes buckets,
@@ -539,8 +507,8 @@ class Parser {
     }
     if (last == 0) return 0;
     if (last < first) {
-      return DataLoss("GNU hash table begins with symbol {}, but has symbol {}",
-                      first, last);
+      return Damaged("GNU hash table begins with symbol {}, but has symbol {}",
+                     first, last);
     }
     NODEWISE_RETURN_IF_ERROR(
         reader.Bytes("chains", (last - first) * sizeof(uint32_t)).status());
@@ -587,9 +555,13 @@ bool Overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size) {
 absl::StatusOr<ElfFile> ParseElf(Bytes bytes, std::string where) {
   NODEWISE_RETURN_IF_ERROR(CheckIdent(bytes, where));
   if (bytes[EI_CLASS] == ELFCLASS32) {
-    return Parser<Elf32>(bytes, std::move(where)).Parse();
+    return Parser<32, Elf32_Ehdr, Elf32_Phdr, Elf32_Shdr, Elf32_Dyn, Elf32_Sym>(
+               bytes, std::move(where))
+        .Parse();
   }
-  return Parser<Elf64>(bytes, std::move(where)).Parse();
+  return Parser<64, Elf64_Ehdr, Elf64_Phdr, Elf64_Shdr, Elf64_Dyn, Elf64_Sym>(
+             bytes, std::move(where))
+      .Parse();
 }
 
 // A segment may be larger in memory than in the file; the rest is zeros that
@@ -605,8 +577,8 @@ absl::StatusOr<Bytes> BytesAt(const ElfFile& file, uint64_t address) {
                                 segment.file_size - skip);
     }
   }
-  return Damaged(file.where, "address {} is in no segment's part of the file",
-                 AddressText(address));
+  return DataLoss("{}: address {} is in no segment's part of the file",
+                  file.where, AddressText(address));
 }
 
 const ElfSymbol* FindSymbol(const ElfFile& file, std::string_view name) {
@@ -644,8 +616,9 @@ absl::Status CheckLoadable(const ElfFile& file) {
         file.bits, kBitsHere);
   }
   if (file.has_dynamic_section) return absl::OkStatus();
-  return Damaged(file.where,
-                 "has no dynamic section, expected that of a shared library");
+  return DataLoss(
+      "{}: has no dynamic section, expected that of a shared library",
+      file.where);
 }
 
 bool IsWritable(const ElfFile& file, const ElfSymbol& symbol, uint64_t size) {
