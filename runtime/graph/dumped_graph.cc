@@ -27,6 +27,17 @@ bool ParseNumber(std::string_view text, uint32_t* number) {
   return std::to_string(*number) == text;
 }
 
+// Takes a mark and the number behind it off the end of a key; returns false if
+// it does not end so. Read from the end, since a node's name may hold anything.
+bool TakeNumber(std::string_view mark, std::string_view* key,
+                uint32_t* number) {
+  const size_t at = key->rfind(mark);
+  if (at == key->npos) return false;
+  if (!ParseNumber(key->substr(at + mark.size()), number)) return false;
+  *key = key->substr(0, at);
+  return true;
+}
+
 // Returns the only input of that name. Without a number, two inputs of that
 // name cannot be told apart.
 std::optional<NodeId> InputNamed(const Graph& graph, std::string_view name) {
@@ -124,26 +135,13 @@ std::string DumpKeyOf(std::string_view node, NodeId id, uint32_t output) {
 }
 
 absl::StatusOr<DumpKey> ParseDumpKey(std::string_view key) {
-  // Parsed from the end, since a node's name may hold anything.
   DumpKey parsed;
-  const size_t output_at = key.rfind(kOutputNum);
-  if (output_at != key.npos &&
-      ParseNumber(key.substr(output_at + kOutputNum.size()), &parsed.output)) {
-    const std::string_view front = key.substr(0, output_at);
-    const size_t index_at = front.rfind(kTopoIndex);
-    if (index_at != front.npos &&
-        ParseNumber(front.substr(index_at + kTopoIndex.size()),
-                    &parsed.topo_index)) {
-      parsed.has_topo_index = true;
-      parsed.node = front.substr(0, index_at);
-      return parsed;
-    }
-  }
-  constexpr std::string_view kOldMark = "____";
-  const size_t mark = key.rfind(kOldMark);
-  if (mark != key.npos &&
-      ParseNumber(key.substr(mark + kOldMark.size()), &parsed.output)) {
-    parsed.node = key.substr(0, mark);
+  std::string_view node = key;
+  parsed.has_topo_index = TakeNumber(kOutputNum, &node, &parsed.output) &&
+                          TakeNumber(kTopoIndex, &node, &parsed.topo_index);
+  if (!parsed.has_topo_index) node = key;
+  if (parsed.has_topo_index || TakeNumber("____", &node, &parsed.output)) {
+    parsed.node = node;
     return parsed;
   }
   return InvalidArgument(
