@@ -324,6 +324,14 @@ std::string NodeJson(const GraphNode& node) {
   return text + "      \"inputs\": " + Refs(node.inputs) + "\n    }";
 }
 
+// Returns the list that a node has as an attribute. One that cannot be read
+// says nothing, like one that is not there: any program may have written it.
+std::vector<std::string> ListIn(const GraphNode& node, std::string_view name) {
+  const std::string* const text = FindAttribute(node.attrs, name);
+  if (text == nullptr) return {};
+  return ParseListText(*text).value_or(std::vector<std::string>());
+}
+
 // Each attribute of a graph is a list with an item for each entry, behind a tag
 // with the type of its items.
 class AttrWriter {
@@ -476,36 +484,21 @@ std::optional<std::string> ValueNameOf(const Graph& graph,
   if (node.kind == GraphNode::Kind::kInput) {
     return HasBuiltInFunctions(graph) ? std::optional(node.name) : std::nullopt;
   }
-  const std::string* const text = FindAttribute(node.attrs, kValuesAttribute);
-  if (text == nullptr) return std::nullopt;
-  const auto names = ParseListText(*text);
-  if (!names.has_value() || ref.output >= names->size()) return std::nullopt;
-  return (*names)[ref.output];
+  const std::vector<std::string> names = ListIn(node, kValuesAttribute);
+  if (ref.output >= names.size()) return std::nullopt;
+  return names[ref.output];
 }
 
 bool HasChannelsLast(const Graph& graph, const EntryRef& ref) {
-  const std::string* const text =
-      FindAttribute(graph.nodes[ref.node].attrs, kChannelsLastAttribute);
-  if (text == nullptr) return false;
-  const auto numbers = ParseListText(*text);
-  return numbers.has_value() &&
-         std::ranges::find(*numbers, std::to_string(ref.output)) !=
-             numbers->end();
+  const auto numbers = ListIn(graph.nodes[ref.node], kChannelsLastAttribute);
+  return std::ranges::count(numbers, std::to_string(ref.output)) > 0;
 }
 
-// An attribute that cannot be read says nothing: any program may have written
-// it.
 std::optional<NodeId> NodeCovering(const Graph& graph,
                                    std::string_view operation) {
   for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-    const std::string* const text =
-        FindAttribute(graph.nodes[n].attrs, kCoversAttribute);
-    if (text == nullptr) continue;
-    const auto names = ParseListText(*text);
-    if (!names.has_value()) continue;
-    if (std::ranges::find(*names, operation) != names->end()) {
-      return NodeId{n};
-    }
+    const auto names = ListIn(graph.nodes[n], kCoversAttribute);
+    if (std::ranges::count(names, operation) > 0) return NodeId{n};
   }
   return std::nullopt;
 }

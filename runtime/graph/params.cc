@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/record.h"
@@ -38,12 +39,12 @@ class FileStream final : public dmlc::Stream {
 
 // The format: magic, a reserved word, the names, then as many records of
 // tensors, all little-endian (docs/formats/params.md).
-template <typename Items, typename NameOf>
-void WriteHeader(const Items& items, NameOf name_of, dmlc::Stream* stream) {
+template <typename Items, typename Name>
+void WriteHeader(const Items& items, Name name, dmlc::Stream* stream) {
   stream->Write(kListMagic);
   stream->Write(uint64_t{0});
   stream->Write(static_cast<uint64_t>(items.size()));
-  for (const auto& item : items) stream->Write(name_of(item));
+  for (const auto& item : items) stream->Write(std::invoke(name, item));
   stream->Write(static_cast<uint64_t>(items.size()));
 }
 
@@ -51,10 +52,7 @@ void WriteHeader(const Items& items, NameOf name_of, dmlc::Stream* stream) {
 // fit in the host's memory twice.
 absl::Status WriteList(absl::Span<const NamedTensor> tensors,
                        dmlc::Stream* stream) {
-  WriteHeader(
-      tensors,
-      [](const NamedTensor& entry) -> const std::string& { return entry.name; },
-      stream);
+  WriteHeader(tensors, &NamedTensor::name, stream);
   for (const NamedTensor& entry : tensors) {
     NDArray host = entry.tensor;
     if (DeviceTypeOf(host.device()) != kDLCPU || !IsCompact(*host)) {
@@ -243,9 +241,7 @@ absl::StatusOr<std::string> SerializeParams(
 std::string ParamsHeader(absl::Span<const std::string> names) {
   std::string bytes;
   dmlc::MemoryStringStream stream(&bytes);
-  WriteHeader(
-      names, [](const std::string& name) -> const std::string& { return name; },
-      &stream);
+  WriteHeader(names, std::identity(), &stream);
   return bytes;
 }
 
