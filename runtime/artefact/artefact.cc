@@ -208,9 +208,7 @@ absl::Status ComputeDims(Module& root, std::string_view kernel,
                          absl::Span<int64_t> heap) {
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
                             root.FindFunction(kernel));
-  if (!function) {
-    return NotFound("the library has no function {}", kernel);
-  }
+  if (!function) return NotFound("the library has no function {}", kernel);
   const int64_t size[] = {static_cast<int64_t>(heap.size())};
   NODEWISE_ASSIGN_OR_RETURN(const NDArray numbers,
                             NDArray::Empty(size, kInt64, kCpu));

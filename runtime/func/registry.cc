@@ -74,9 +74,7 @@ std::vector<std::string> FunctionNames() {
   Registry& registry = TheRegistry();
   const std::shared_lock lock(registry.mutex);
   std::vector<std::string> names;
-  for (const auto& [name, function] : registry.functions) {
-    names.push_back(name);
-  }
+  for (const auto& [name, function] : registry.functions) names.push_back(name);
   return names;
 }
 

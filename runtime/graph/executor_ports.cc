@@ -26,13 +26,6 @@ absl::Status CheckPort(const char* what, size_t number, size_t count) {
 // caller that is bound to it, if one is. Each entry has a slot of the plan; a
 // bound tensor takes its place, or is copied from or to it around each run
 // where the functions could not use it as it lies.
-TensorInfo GraphExecutor::InputInfo(size_t input) const {
-  return InfoOf(inputs_[input]);
-}
-
-TensorInfo GraphExecutor::OutputInfo(size_t output) const {
-  return InfoOf(outputs_[output]);
-}
 
 absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
   // Nearly all names are unique, and need no list of all inputs.
@@ -218,9 +211,7 @@ absl::Status GraphExecutor::SetInputs(absl::Span<const NamedTensor> tensors) {
 // entry, while SetInput copies from any.
 absl::Status GraphExecutor::CheckExternal(const Port& port,
                                           const NDArray& array) const {
-  if (!array.defined()) {
-    return InvalidArgument("tensor {} is null", port.name);
-  }
+  if (!array.defined()) return InvalidArgument("tensor {} is null", port.name);
   const DLTensor& tensor = *array;
   NODEWISE_RETURN_IF_ERROR(CheckType(port, tensor));
   const DLDevice wanted = tensors_[port.entry].device;

@@ -89,9 +89,7 @@ class GraphFactoryModule final : public Module {
   // loaded where no executor is built in.
   absl::StatusOr<Value> CreateWith(const char* creator, PackedArgs devices) {
     const PackedFunc create = nodewise::FindFunction(creator);
-    if (!create) {
-      return Unimplemented("this build has no {}", creator);
-    }
+    if (!create) return Unimplemented("this build has no {}", creator);
     if (imports().empty()) {
       return DataLoss("the factory holds no compiled code");
     }

@@ -386,8 +386,7 @@ void CallContext::Add(LibraryModule* module) {
 
 void CallContext::Remove(LibraryModule* module) {
   const std::lock_guard lock(mutex_);
-  modules_.erase(std::remove(modules_.begin(), modules_.end(), module),
-                 modules_.end());
+  std::erase(modules_, module);
 }
 
 // Called where the code stays loaded although its last module is gone: its

@@ -119,9 +119,7 @@ class SharedLibrary final : public Symbols {
   void* Function(std::string_view name) const override {
     const std::string symbol = SymbolOf(facts_.abi, name);
     // dlsym would also find the functions of libm.
-    if (!std::ranges::binary_search(facts_.functions, symbol)) {
-      return nullptr;
-    }
+    if (!std::ranges::binary_search(facts_.functions, symbol)) return nullptr;
     return dlsym(handle_, symbol.c_str());
   }
   void* Variable(std::string_view name) const override {

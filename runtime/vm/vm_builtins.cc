@@ -172,9 +172,7 @@ VmReader::Result VmReader::Reshape(const Call& call) {
                     ShapeToString(base.shape)),
         "a shape of as many elements");
   }
-  if (bytes < *wanted) {
-    return Refuse("a part of a tensor as another tensor");
-  }
+  if (bytes < *wanted) return Refuse("a part of a tensor as another tensor");
   if (!base.is_written) {
     return Refuse("another shape of a tensor that nothing has written yet");
   }
@@ -261,9 +259,7 @@ VmReader::Result VmReader::CallWithDims(const Call& call) {
     return CallKernel(inner);
   }
   NODEWISE_ASSIGN_OR_RETURN(const Dims dims, DimsOf(call, last));
-  for (const int64_t dim : dims) {
-    inner.args.push_back({Kind::kInt, dim});
-  }
+  for (const int64_t dim : dims) inner.args.push_back({Kind::kInt, dim});
   return CallKernel(inner);
 }
 

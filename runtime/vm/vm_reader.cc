@@ -234,15 +234,11 @@ void VmReader::Return(const Value& value) {
       continue;
     }
     VmTensor& tensor = program_.tensors[next.index()];
-    if (!tensor.is_written) {
-      Refuse("a result that nothing has written");
-    }
+    if (!tensor.is_written) Refuse("a result that nothing has written");
     tensor.is_used = true;
     program_.heads.push_back(static_cast<uint32_t>(next.number));
   }
-  if (program_.heads.empty() && !reasons_->HasErrors()) {
-    Refuse("no result");
-  }
+  if (program_.heads.empty() && !reasons_->HasErrors()) Refuse("no result");
 }
 
 // Refuses inputs that the checks at the front of the function leave unknown.

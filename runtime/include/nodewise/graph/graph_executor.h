@@ -98,10 +98,12 @@ class GraphExecutor {
 
   size_t NumInputs() const { return inputs_.size(); }
   size_t NumOutputs() const { return outputs_.size(); }
-  TensorInfo InputInfo(size_t input) const;
+  TensorInfo InputInfo(size_t input) const { return InfoOf(inputs_[input]); }
   // Outputs are named after their nodes; `name:output` where a node or a name
   // gives several.
-  TensorInfo OutputInfo(size_t output) const;
+  TensorInfo OutputInfo(size_t output) const {
+    return InfoOf(outputs_[output]);
+  }
   // kNotFound, with the nearest name, or kInvalidArgument if the name is that
   // of several. An output's is that of OutputInfo(), or else TVM's.
   absl::StatusOr<size_t> InputIndex(std::string_view name) const;
