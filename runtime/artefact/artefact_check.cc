@@ -25,12 +25,6 @@ namespace {
 
 // --- Which devices the code of a library needs ---
 
-// A module of a library with code for a device.
-struct DeviceModule {
-  size_t number = 0;  // Among the library's modules.
-  int device_type = 0;
-};
-
 // TVM calls the device's part of a function F F_kernel, F_kernel_1, ...; before
 // 0.8 F_kernel0, F_kernel1, ...
 constexpr std::string_view kKernelEnding = "_kernel";
@@ -94,12 +88,13 @@ bool MayCall(const Names& called, const ModuleSummary& module,
   });
 }
 
-// Returns the modules whose code a run of the graph calls, in file order. A
-// module counts unless it is certain that nothing of it is called; without a
-// graph, everything that the library's own code can call counts.
-std::vector<DeviceModule> DeviceModulesUsed(const LibrarySummary& library,
-                                            const Graph* graph) {
-  std::vector<DeviceModule> used;
+// Returns the modules whose code a run of the graph calls, by their numbers,
+// with the types of their devices. A module counts unless it is certain that
+// nothing of it is called; without a graph, everything that the library's own
+// code can call counts.
+std::map<size_t, int> DeviceModulesUsed(const LibrarySummary& library,
+                                        const Graph* graph) {
+  std::map<size_t, int> used;
   if (!LooksUpFunctions(library)) return used;
   const Names functions(library.functions.begin(), library.functions.end());
   const Names called = graph == nullptr ? Names() : FunctionsCalled(*graph);
@@ -107,9 +102,7 @@ std::vector<DeviceModule> DeviceModulesUsed(const LibrarySummary& library,
     const ModuleSummary& module = library.modules[m];
     const std::optional<int> type = DeviceTypeOfKind(module.kind);
     if (!type.has_value()) continue;
-    if (graph == nullptr || MayCall(called, module, functions)) {
-      used.push_back({m, *type});
-    }
+    if (graph == nullptr || MayCall(called, module, functions)) used[m] = *type;
   }
   return used;
 }
@@ -174,9 +167,7 @@ bool ParseGraphBesideCounts(GraphText text, Graph* graph,
     CorrectCounts(graph);
     is_sound = CheckAgain(*graph, &found);
   }
-  for (Diagnostic& diagnostic : found.items()) {
-    diagnostics->Add(std::move(diagnostic));
-  }
+  diagnostics->Append(std::move(found));
   return is_sound;
 }
 
@@ -381,14 +372,12 @@ class ArtefactChecker {
   // A VM library and a graph without device_index say only by the library's
   // code what they need.
   void CheckLibraryDevices(const Graph* graph) {
-    for (const DeviceModule& used : DeviceModulesUsed(library_, graph)) {
-      if (HasDevice(used.device_type)) continue;
+    for (const auto& [number, type] : DeviceModulesUsed(library_, graph)) {
+      if (HasDevice(type)) continue;
       AddMissingDevice(
           files_.library,
-          fmt::format("module {} ({})", used.number,
-                      library_.modules[used.number].kind),
-          used.device_type,
-          fmt::format("code for {}", DeviceTypeName(used.device_type)));
+          fmt::format("module {} ({})", number, library_.modules[number].kind),
+          type, fmt::format("code for {}", DeviceTypeName(type)));
     }
   }
 
