@@ -83,8 +83,8 @@ absl::StatusOr<size_t> PortArgument(const char* what, size_t count,
   return OutOfRange("{} {}: the graph has {} {}s", what, number, count, what);
 }
 
-absl::StatusOr<size_t> InputArgument(const GraphExecutor& executor,
-                                     PackedArgs args) {
+absl::StatusOr<size_t> InputArg(const GraphExecutor& executor,
+                                PackedArgs args) {
   return PortArgument(
       "input", executor.NumInputs(), args,
       [&](std::string_view name) { return executor.InputIndex(name); });
@@ -102,8 +102,8 @@ absl::StatusOr<size_t> OutputNamed(const GraphExecutor& executor,
       name, ours, tvms);
 }
 
-absl::StatusOr<size_t> OutputArgument(const GraphExecutor& executor,
-                                      PackedArgs args) {
+absl::StatusOr<size_t> OutputArg(const GraphExecutor& executor,
+                                 PackedArgs args) {
   return PortArgument(
       "output", executor.NumOutputs(), args,
       [&](std::string_view name) { return OutputNamed(executor, name); });
@@ -113,7 +113,7 @@ absl::StatusOr<size_t> OutputArgument(const GraphExecutor& executor,
 
 // TVM returns nothing from the functions that set; neither do these.
 Result SetInput(GraphExecutor& executor, PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArgument(executor, args));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArg(executor, args));
   NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, args.TensorAt(1));
   return Done(executor.SetInput(input, *tensor));
 }
@@ -136,20 +136,19 @@ Result SetParam(GraphExecutor& executor, PackedArgs args) {
 }
 
 Result SetInputZeroCopy(GraphExecutor& executor, PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArgument(executor, args));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputArg(executor, args));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, args.ArrayAt(1));
   return Done(executor.SetInputZeroCopy(input, tensor));
 }
 
 Result SetOutputZeroCopy(GraphExecutor& executor, PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t output,
-                            OutputArgument(executor, args));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t output, OutputArg(executor, args));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, args.ArrayAt(1));
   return Done(executor.SetOutputZeroCopy(output, tensor));
 }
 
 Result GetInput(GraphExecutor& executor, PackedArgs args) {
-  const auto input = InputArgument(executor, args);
+  const auto input = InputArg(executor, args);
   // Bindings ask in this way whether an input exists.
   if (absl::IsNotFound(input.status())) return Value();
   NODEWISE_RETURN_IF_ERROR(input.status());
@@ -158,8 +157,7 @@ Result GetInput(GraphExecutor& executor, PackedArgs args) {
 
 // With a second argument the output is copied there, and nothing is returned.
 Result GetOutput(GraphExecutor& executor, PackedArgs args) {
-  NODEWISE_ASSIGN_OR_RETURN(const size_t output,
-                            OutputArgument(executor, args));
+  NODEWISE_ASSIGN_OR_RETURN(const size_t output, OutputArg(executor, args));
   if (args.size() == 1) return executor.GetOutput(output);
   NODEWISE_ASSIGN_OR_RETURN(const DLTensor* tensor, args.TensorAt(1));
   return Done(executor.CopyOutput(output, *tensor));
