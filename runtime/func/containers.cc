@@ -38,14 +38,15 @@ ObjectHeader* GiveBoxed(const Value& value) {
     if (!array->defined()) return nullptr;
     return NDArray::HeaderOf(NDArray(*array).LeakHandle());
   }
+  Ref<Object> boxed;
   if (const auto* object = value.Get<Ref<Object>>()) {
-    return static_cast<ObjectHeader*>(Object::Give(*object));
+    boxed = *object;
+  } else if (const auto* text = value.Get<std::string>()) {
+    boxed = MakeRef<StringObject>(*text);
+  } else {
+    boxed = MakeRef<BoxObject>(value);
   }
-  if (const auto* text = value.Get<std::string>()) {
-    return static_cast<ObjectHeader*>(
-        Object::Give(MakeRef<StringObject>(*text)));
-  }
-  return static_cast<ObjectHeader*>(Object::Give(MakeRef<BoxObject>(value)));
+  return static_cast<ObjectHeader*>(Object::Give(boxed));
 }
 
 // A container is followed by counted pointers, which compiled C++ may even

@@ -366,14 +366,6 @@ Ref<Object> Represent(ObjectHeader* object) {
   return MakeRef<ForeignObject>(object);
 }
 
-// Only modules have virtual functions in TVM. Where those return in memory, our
-// `this` is not in its place, so this looks at no object.
-[[noreturn]] void RefuseUse() {
-  throw std::runtime_error(
-      "an object of type runtime.Module of this runtime cannot do what the "
-      "program's function asks: it has a kind, functions and imports");
-}
-
 }  // namespace
 
 FunctionObject::FunctionObject(TVMBackendPackedCFunc address, void* resource)
@@ -391,16 +383,18 @@ std::string Object::ToText() const {
 
 std::vector<Attribute> Object::Attributes() const { return {}; }
 
+// Only modules have virtual functions in TVM. Where those return in memory, our
+// `this` is not in its place, so this looks at no object.
+void Object::RefuseUse() {
+  throw std::runtime_error(
+      "an object of type runtime.Module of this runtime cannot do what the "
+      "program's function asks: it has a kind, functions and imports");
+}
+
 const char* Object::TvmTypeKey() const { RefuseUse(); }
 TvmFunctionResult Object::TvmGetFunction(const void*, const void*) {
   RefuseUse();
 }
-void Object::TvmRefused4() const { RefuseUse(); }
-void Object::TvmRefused5() const { RefuseUse(); }
-void Object::TvmRefused6() const { RefuseUse(); }
-void Object::TvmRefused7() const { RefuseUse(); }
-void Object::TvmRefused8() const { RefuseUse(); }
-void Object::TvmRefused9() const { RefuseUse(); }
 
 // The count is the receiver's, who gives it back by the C API or by itself.
 void* Object::Give(const Ref<Object>& object) {

@@ -277,18 +277,6 @@ absl::StatusOr<DLDevice> PackedArgs::DeviceAt(int index) const {
   return MakeDevice(type, id);
 }
 
-Value Value::Handle(void* handle) {
-  Value value;
-  value.data_ = handle;
-  return value;
-}
-
-Value Value::Bool(bool value) {
-  Value result;
-  result.data_ = value;
-  return result;
-}
-
 ArgView Value::View() const {
   TVMValue value{};
   // Sets one member of the union to what this holds.

@@ -46,12 +46,12 @@ class Object : public RefCounted {
   virtual const char* TvmTypeKey() const;
   // `name` is a std::string until 0.12, a String of TVM's since.
   virtual TvmFunctionResult TvmGetFunction(const void* name, const void* self);
-  virtual void TvmRefused4() const;
-  virtual void TvmRefused5() const;
-  virtual void TvmRefused6() const;
-  virtual void TvmRefused7() const;
-  virtual void TvmRefused8() const;
-  virtual void TvmRefused9() const;
+  virtual void TvmRefused4() const { RefuseUse(); }
+  virtual void TvmRefused5() const { RefuseUse(); }
+  virtual void TvmRefused6() const { RefuseUse(); }
+  virtual void TvmRefused7() const { RefuseUse(); }
+  virtual void TvmRefused8() const { RefuseUse(); }
+  virtual void TvmRefused9() const { RefuseUse(); }
 
   // TVM's name for the type ("Array", "runtime.String", "runtime.Module").
   virtual std::string_view object_type() const = 0;
@@ -78,6 +78,9 @@ class Object : public RefCounted {
   // Returns a copy of an object made by compiled C++ as one of this runtime's,
   // where that has such a type, else null.
   virtual Ref<Object> Converted() const { return nullptr; }
+
+ private:
+  [[noreturn]] static void RefuseUse();
 };
 
 // One argument of a call, borrowed from the caller. The conversions follow
@@ -194,9 +197,11 @@ class Value {
   Value(Ref<Object> value) : data_(std::move(value)) {}         // NOLINT
   Value(DLDataType value) : data_(value) {}                     // NOLINT
   Value(DLDevice value) : data_(value) {}                       // NOLINT
-  static Value Handle(void* handle);
+  static Value Handle(void* handle) {
+    return {std::in_place_type<void*>, handle};
+  }
   // A bool for hosts that know one (TVM 0.18 and later).
-  static Value Bool(bool value);
+  static Value Bool(bool value) { return {std::in_place_type<bool>, value}; }
 
   bool IsNull() const { return std::holds_alternative<std::monostate>(data_); }
   template <typename T>
@@ -221,6 +226,10 @@ class Value {
   static absl::StatusOr<Value> Copy(ArgView argument);
 
  private:
+  // For types that others convert to.
+  template <typename T>
+  Value(std::in_place_type_t<T> type, T held) : data_(type, held) {}
+
   std::variant<std::monostate, bool, int64_t, double, void*, std::string, Bytes,
                NDArray, Ref<Object>, DLDataType, DLDevice>
       data_;
