@@ -66,27 +66,24 @@ int FindForCode(void* context, const char* name, const char* symbol,
                    [&] { return FindHere(context, name, out); });
 }
 
-}  // namespace nodewise
-
-using nodewise::CallFromC;
-using nodewise::Report;
+// A function with C linkage is one and the same in every namespace, so these
+// are what the headers declare, and say what they use without its namespace.
+extern "C" {
 
 void TVMAPISetLastError(const char* message) {
-  nodewise::SetLastErrorText(message != nullptr ? message : "");
+  SetLastErrorText(message != nullptr ? message : "");
 }
 
-const char* TVMGetLastError(void) { return nodewise::LastErrorMessage(); }
+const char* TVMGetLastError(void) { return LastErrorMessage(); }
 int TVMBackendGetFuncFromEnv(void* module_context, const char* name,
                              TVMFunctionHandle* out) {
-  return nodewise::FindForCode(module_context, name, "TVMBackendGetFuncFromEnv",
-                               out);
+  return FindForCode(module_context, name, "TVMBackendGetFuncFromEnv", out);
 }
 
 int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
                 int num_args, TVMValue* ret, int* ret_code) {
-  if (function == nullptr) return nodewise::ReportNull(__func__, "function");
-  const absl::Status status =
-      nodewise::CheckArguments(args, type_codes, num_args);
+  if (function == nullptr) return ReportNull(__func__, "function");
+  const absl::Status status = CheckArguments(args, type_codes, num_args);
   if (!status.ok()) return Report(status);
   // A caller that does not want the result passes null.
   TVMValue unused_value;
@@ -94,43 +91,41 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   if (ret == nullptr) ret = &unused_value;
   if (ret_code == nullptr) ret_code = &unused_code;
   *ret_code = kTVMNullptr;
-  const auto* object = static_cast<nodewise::FunctionObject*>(
-      nodewise::Object::OfHandle(function));
+  const auto* object = static_cast<FunctionObject*>(Object::OfHandle(function));
   if (object == nullptr) {
-    return Report(nodewise::InvalidArgument(
+    return Report(InvalidArgument(
         "TVMFuncCall: the handle is not a function of this runtime"));
   }
-  nodewise::DropLastError();
+  DropLastError();
   int rc = 0;
   try {
     rc = object->address()(args, type_codes, num_args, ret, ret_code,
                            object->resource());
   } catch (...) {
-    return Report(nodewise::StatusOfException("TVMFuncCall"));
+    return Report(StatusOfException("TVMFuncCall"));
   }
   // Objects that compiled C++ returns need not be this runtime's.
   if (rc == 0 &&
       (*ret_code == kTVMPackedFuncHandle || *ret_code == kTVMModuleHandle)) {
-    ret->v_handle = nodewise::Object::Give(
-        nodewise::Object::Adopt(ret->v_handle, *ret_code));
+    ret->v_handle = Object::Give(Object::Adopt(ret->v_handle, *ret_code));
   }
   // An earlier call's error must not be taken for the reason.
-  if (rc != 0 && !nodewise::HasLastError()) {
-    nodewise::SetLastError(nodewise::TakeLastError());
+  if (rc != 0 && !HasLastError()) {
+    SetLastError(TakeLastError());
   }
   return rc;
 }
 
 int TVMBackendRegisterSystemLibSymbol(const char* name, void* address) {
   return CallFromC(__func__, {{"name", name}, {"address", address}}, [&] {
-    nodewise::RegisterSystemSymbol(name, address);
+    RegisterSystemSymbol(name, address);
     return absl::OkStatus();
   });
 }
 
 int TVMBackendRegisterEnvCAPI(const char* name, void* address) {
   return CallFromC(__func__, {{"name", name}, {"address", address}},
-                   [&] { return nodewise::SetPythonFunction(name, address); });
+                   [&] { return SetPythonFunction(name, address); });
 }
 
 // The memory is the host's: kernels for other devices take theirs from their
@@ -140,12 +135,11 @@ void* TVMBackendAllocWorkspace(int device_type, int, uint64_t nbytes, int,
   void* data = nullptr;
   CallFromC(__func__, {}, [&] {
     if (device_type != kDLCPU) {
-      return nodewise::RefuseDevice("TVMBackendAllocWorkspace", device_type);
+      return RefuseDevice("TVMBackendAllocWorkspace", device_type);
     }
-    data = nodewise::WorkspacePool::ThisThread().AllocWorkspace(nbytes);
+    data = WorkspacePool::ThisThread().AllocWorkspace(nbytes);
     if (data != nullptr) return absl::OkStatus();
-    return nodewise::ResourceExhausted("workspace: cannot allocate {} bytes",
-                                       nbytes);
+    return ResourceExhausted("workspace: cannot allocate {} bytes", nbytes);
   });
   return data;
 }
@@ -153,9 +147,9 @@ void* TVMBackendAllocWorkspace(int device_type, int, uint64_t nbytes, int,
 int TVMBackendFreeWorkspace(int device_type, int, void* data) {
   return CallFromC(__func__, {}, [&] {
     if (device_type != kDLCPU) {
-      return nodewise::RefuseDevice("TVMBackendFreeWorkspace", device_type);
+      return RefuseDevice("TVMBackendFreeWorkspace", device_type);
     }
-    return nodewise::WorkspacePool::ThisThread().FreeWorkspace(data);
+    return WorkspacePool::ThisThread().FreeWorkspace(data);
   });
 }
 
@@ -163,43 +157,41 @@ int TVMBackendFreeWorkspace(int device_type, int, void* data) {
 // knows both.
 int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* cdata,
                              int num_task) {
-  const auto run = [lambda, cdata](int task_id, nodewise::TaskGroup& group) {
+  const auto run = [lambda, cdata](int task_id, TaskGroup& group) {
     TVMParallelGroupEnv env{&group, group.num_tasks()};
     if (lambda(task_id, &env, cdata) == 0) return absl::OkStatus();
-    return nodewise::TakeFfiError();
+    return TakeFfiError();
   };
   return CallFromC(__func__,
                    {{"lambda", reinterpret_cast<const void*>(lambda)}},
-                   [&] { return nodewise::ParallelRun(num_task, run); });
+                   [&] { return ParallelRun(num_task, run); });
 }
 
 int TVMBackendParallelBarrier(int, TVMParallelGroupEnv* env) {
   return CallFromC(__func__, {{"env", env}}, [&] {
-    auto* const group = static_cast<nodewise::TaskGroup*>(env->sync_handle);
+    auto* const group = static_cast<TaskGroup*>(env->sync_handle);
     if (group->Barrier()) return absl::OkStatus();
-    return nodewise::Aborted(
-        "parallel barrier: another task of the loop has failed");
+    return Aborted("parallel barrier: another task of the loop has failed");
   });
 }
 
 // Compiled code calls it while its module is set up, on one thread; the handle
 // marks that it was done.
 int TVMBackendRunOnce(void** handle, int (*function)(void*), void* cdata, int) {
-  if (handle == nullptr) return nodewise::ReportNull(__func__, "handle");
-  if (function == nullptr) return nodewise::ReportNull(__func__, "function");
+  if (handle == nullptr) return ReportNull(__func__, "handle");
+  if (function == nullptr) return ReportNull(__func__, "function");
   if (*handle != nullptr) return 0;
   *handle = reinterpret_cast<void*>(1);
   return function(cdata);
 }
 // Half conversions that code of TVM 0.10 and older leaves to its runtime. Weak,
 // so that a compiler's own runtime library may bring them.
-extern "C" {
 __attribute__((weak)) uint16_t __gnu_f2h_ieee(float value) {
-  return nodewise::FloatToHalf(value);
+  return FloatToHalf(value);
 }
 
 __attribute__((weak)) float __gnu_h2f_ieee(uint16_t value) {
-  return nodewise::HalfToFloat(value);
+  return HalfToFloat(value);
 }
 // LLVM up to 14 takes its result from an integer register, LLVM from 15 on and
 // GCC from one for vectors, and all of them find this one.
@@ -209,21 +201,20 @@ struct HalfInBothRegisters {
   double vector;
 };
 __attribute__((weak)) HalfInBothRegisters __truncdfhf2(double value) {
-  const uint64_t half = nodewise::DoubleToHalf(value);
+  const uint64_t half = DoubleToHalf(value);
   return {half, std::bit_cast<double>(half)};
 }
 #else
 __attribute__((weak)) uint16_t __truncdfhf2(double value) {
-  return nodewise::DoubleToHalf(value);
+  return DoubleToHalf(value);
 }
 #endif
-}
 
 // A function object holds its address behind the head. It may be another
 // runtime's, so that nothing else of it is looked at.
 int TVMFFIFunctionCall(void* function, TVMFFIAny* args, int32_t num_args,
                        TVMFFIAny* result) {
-  if (function == nullptr) return nodewise::ReportNull(__func__, "function");
+  if (function == nullptr) return ReportNull(__func__, "function");
   const auto* cell = reinterpret_cast<const TVMFFIFunctionCell*>(
       static_cast<const TVMFFIObject*>(function) + 1);
   return cell->safe_call(function, args, num_args, result);
@@ -231,13 +222,12 @@ int TVMFFIFunctionCall(void* function, TVMFFIAny* args, int32_t num_args,
 
 int TVMFFIEnvModLookupFromImports(void* library_ctx, const char* name,
                                   void** out) {
-  return nodewise::FindForCode(library_ctx, name,
-                               "TVMFFIEnvModLookupFromImports", out);
+  return FindForCode(library_ctx, name, "TVMFFIEnvModLookupFromImports", out);
 }
 
 int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
-  if (handle == nullptr) return nodewise::ReportNull(__func__, "handle");
-  if (init == nullptr) return nodewise::ReportNull(__func__, "init");
+  if (handle == nullptr) return ReportNull(__func__, "handle");
+  if (init == nullptr) return ReportNull(__func__, "init");
   if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != nullptr) return 0;
   // Recursive, since `init` may come back here, and never destroyed, since code
   // runs until the process ends.
@@ -249,3 +239,6 @@ int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
   if (rc == 0) __atomic_store_n(handle, result, __ATOMIC_RELEASE);
   return rc;
 }
+
+}  // extern "C"
+}  // namespace nodewise
