@@ -24,7 +24,7 @@ class JsonWriter {
   void Add(std::string_view key, bool value);
   void Add(std::string_view key, uint64_t value);
   void Add(std::string_view key, int64_t value);
-  void Add(std::string_view key, double value);
+  void Add(std::string_view key, double value);  // NaN, infinities: null.
   // Writes the array on one line.
   void Add(std::string_view key, absl::Span<const int64_t> numbers);
   void Add(std::string_view key, const std::vector<std::string>& texts);
