@@ -59,14 +59,14 @@ class Verify(Models):
     def test_every_fault_is_listed(self):
         model = self.write("net.onnx", sound(
             onnx_node("SequenceAt", ["x"], ["a"], name="one"),
-            onnx_node("Fused", ["a"], ["b"], domain="com.example"),
+            onnx_node("Fused", ["a"], ["b"], domain="com.nowhere"),
             onnx_node("Neg", ["c"], ["y"])))
         result = nodewise("verify", model, "--json")
         self.assertEqual(result.code, 1, result)
         found = [error["where"] for error in document(result)["errors"]]
         self.assertEqual(found, [f"{model}: node Neg_2 (Neg, opset 13)",
                                  f"{model}: node one (SequenceAt, opset 13)",
-                                 f"{model}: node Fused_1 (com.example.Fused)"])
+                                 f"{model}: node Fused_1 (com.nowhere.Fused)"])
 
     # OV-01.
     def test_each_heading_says_what_was_found_or_why_nothing_was(self):

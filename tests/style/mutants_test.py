@@ -7,12 +7,11 @@ import re
 import sys
 import unittest
 
-import checklists_test
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/support"))
+sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests/style")]
 
 # pylint: disable=wrong-import-position
+import checklists_test  # noqa: E402
 import mutant_runs  # noqa: E402
 import mutants  # noqa: E402
 

@@ -167,6 +167,14 @@ class Sample:
                 *doubtful_builds(root / "doubtful"),
                 *short_builds(root / "short"))]
 
+    def digest(self):
+        """Changes with the builds, and with the command."""
+        files = [NODEWISE, *(build.library for build in self.builds)]
+        digest = hashlib.sha256()
+        for file in files:
+            digest.update(file.read_bytes())
+        return digest.hexdigest()[:16]
+
     def answers(self, change):
         """What comes out with a constant times a factor: for each build how
         good the answer is, how many nodes of sound builds hold a tensor of the
@@ -247,12 +255,11 @@ def main():
     parser.add_argument("--folder", default=BUILD / "sample")
     options = parser.parse_args()
     build()
-    digest = hashlib.sha256(NODEWISE.read_bytes()).hexdigest()[:16]
     sample = Sample(pathlib.Path(options.folder))
     listed = [(name, value) for name, value in constants()
               if not options.constant or name in options.constant]
     found = measure(sample, [name for name, _ in listed],
-                    BUILD / f"answers_{digest}.jsonl")
+                    BUILD / f"answers_{sample.digest()}.jsonl")
     usual = found["", 1.0]
     best = sum(good == 3 for good in usual["good"].values())
     print(f"{len(sample.builds)} builds, {best} answered with the fault alone, "

@@ -1,6 +1,6 @@
 
 #include <algorithm>
-#include <array>
+#include <initializer_list>
 
 #include "contrib/lab/gradient/rules.h"
 #include "fmt/format.h"
@@ -16,7 +16,7 @@ namespace {
 // definition: a new operator stands here until it has one in the table of its
 // *_rules.cc. A test compares the list with what cannot be differentiated, in
 // both directions, so that a line that is not needed any more is found, too.
-constexpr std::array<std::string_view, 0> kWithoutGradient = {};
+constexpr std::initializer_list<std::string_view> kWithoutGradient = {};
 
 // From here on there is a sum of scattered elements, which rules need.
 constexpr int kLeastOpset = 16;
@@ -332,7 +332,8 @@ std::optional<GradientKind> GradientKindOf(const OperatorDef& def) {
 }
 
 absl::Span<const std::string_view> OperatorsWithoutGradient() {
-  return gradient::kWithoutGradient;
+  const auto& names = gradient::kWithoutGradient;
+  return {names.begin(), names.size()};
 }
 
 }  // namespace nodewise

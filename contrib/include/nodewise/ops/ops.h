@@ -4,8 +4,8 @@
 
 namespace nodewise {
 
-// Returns all operators that this build knows: those of ONNX's domain "" and
-// some quantised ones of its own. The set is made once.
+// Returns all operators that this build knows: those of ONNX's domains, and
+// some of other domains and of its own. The set is made once.
 const OpSet& AllOperators();
 
 }  // namespace nodewise
