@@ -1,11 +1,9 @@
 #include "apps/network-debugger/layer_log.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
-#include <vector>
 
 #include "fmt/format.h"
 #include "nodewise/graph/params.h"

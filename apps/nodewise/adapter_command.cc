@@ -52,19 +52,16 @@ class UseAdapter : public Command {
          &networks_},
         {"--spoil", "",
          "for check: exchanges what an operation makes for other numbers in "
-         "the "
-         "runtime, for one that has a file of its own, which no change of the "
-         "model reaches",
+         "the runtime, for one that has a file of its own, which no change of "
+         "the model reaches",
          &spoils_},
         {"--inputs", "FILE",
          "for check with a model of yours: inputs by their names from a .npz "
-         "or "
-         ".params file (drawn)",
+         "or .params file (drawn)",
          &inputs_.inputs_files},
         {"--dim", "NAME=N",
          "for check with a model of yours: the size of a dimension by its "
-         "name; "
-         "may be given again",
+         "name; may be given again",
          &dims_},
         {"--op", "NAME",
          "for learn: an operator to try; may be given again (all)", &names_},

@@ -1,7 +1,5 @@
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/diagnose_options.h"
@@ -9,7 +7,6 @@
 #include "nodewise/diagnose/model_beside.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/report/answer_report.h"
-#include "nodewise/session/model_file.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {

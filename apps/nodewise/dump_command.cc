@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "apps/nodewise/command.h"

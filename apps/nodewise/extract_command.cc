@@ -1,5 +1,4 @@
 #include <set>
-#include <utility>
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"

@@ -84,8 +84,7 @@ void AddForeignOptions(OptionList* options, ForeignOptions* foreign) {
        &foreign->model},
       {"--python", "PROGRAM",
        "for TARGET ort:MODEL.onnx and its like: the Python that has the "
-       "runtime "
-       "($NODEWISE_PYTHON, or python3)",
+       "runtime ($NODEWISE_PYTHON, or python3)",
        &foreign->python},
       {"--ort-provider", "NAME", "for ort: the execution provider (CPU)",
        &foreign->ort_provider},
@@ -130,14 +129,13 @@ absl::Status CheckNoForeignOptions(const ForeignOptions& given,
   }
   const std::string& target = load.target.target;
   NODEWISE_RETURN_IF_ERROR(CheckAdapterOptions(options, target));
-  return RefuseGiven(
-      {{!options.model.empty(), "--model"},
-       {options.limit_s.has_value(), "--foreign-limit"},
-       {options.at_once.has_value(), "--at-once"}},
-      "",
-      fmt::format(": means nothing for {}, expected exec:COMMAND or "
-                  "ort:MODEL.onnx with it",
-                  target));
+  return RefuseGiven({{!options.model.empty(), "--model"},
+                      {options.limit_s.has_value(), "--foreign-limit"},
+                      {options.at_once.has_value(), "--at-once"}},
+                     "",
+                     fmt::format(": means nothing for {}, expected "
+                                 "exec:COMMAND or ort:MODEL.onnx with it",
+                                 target));
 }
 
 ProgramSpec SpecOf(const ForeignOptions& options, const std::string& text) {

@@ -1,14 +1,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/report/inspection.h"
-#include "nodewise/session/model_file.h"
-#include "nodewise/support/file.h"
 #include "nodewise/support/status.h"
 #include "nodewise/support/words.h"
 

@@ -8,7 +8,6 @@
 #include "apps/nodewise/load_options.h"
 #include "fmt/format.h"
 #include "nodewise/passes/pass_list.h"
-#include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {

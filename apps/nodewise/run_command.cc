@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "apps/nodewise/build_parts.h"
 #include "apps/nodewise/command.h"

@@ -12,10 +12,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <new>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

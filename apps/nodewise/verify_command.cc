@@ -1,4 +1,3 @@
-#include <utility>
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
