@@ -192,27 +192,22 @@ constexpr double kBytesPerMiB = 1 << 20;
 constexpr size_t kNamedLayers = 8;
 
 // Glow's flags have no such thing: the other command does.
+constexpr std::pair<Way, std::string_view> kCommands[] = {
+    {Way::kDims, "nodewise convert --dim"},
+    {Way::kFreeze, "nodewise convert --freeze"},
+    {Way::kInputs, "nodewise convert --inputs FILE"},
+    {Way::kOpaqueProgram, "nodewise locate --opaque ort"},
+    {Way::kSanitizer, "nodewise run --sanitize"},
+    {Way::kMoreTime, "nodewise locate --node-timeout"},
+    {Way::kNodeByNode, "nodewise locate"},
+    {Way::kModelBeside, "nodewise locate --reference MODEL.onnx"},
+};
+
 std::string_view CommandFor(Way way) {
-  switch (way) {
-    case Way::kDims:
-      return "nodewise convert --dim";
-    case Way::kFreeze:
-      return "nodewise convert --freeze";
-    case Way::kInputs:
-      return "nodewise convert --inputs FILE";
-    case Way::kOpaqueProgram:
-      return "nodewise locate --opaque ort";
-    case Way::kSanitizer:
-      return "nodewise run --sanitize";
-    case Way::kMoreTime:
-      return "nodewise locate --node-timeout";
-    case Way::kNodeByNode:
-      return "nodewise locate";
-    case Way::kModelBeside:
-      return "nodewise locate --reference MODEL.onnx";
-    default:
-      return "";
+  for (const auto& [known, command] : kCommands) {
+    if (known == way) return command;
   }
+  return "";
 }
 
 // Errors of the model, all of them, one a line.

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,90 +31,56 @@ namespace {
 using Arguments = std::vector<std::string>;
 
 // Messages of the libraries say what can be done, and here that is an option.
-// A switch, so that the compiler asks for the name of a new way.
+constexpr std::pair<Way, std::string_view> kOptionsOfWays[] = {
+    {Way::kLibraryFile, "--lib"},
+    {Way::kFunction, "--function"},
+    {Way::kMachine, "--target"},
+    {Way::kUnfused, "--no-fuse"},
+    {Way::kDims, "--dim"},
+    {Way::kFreeze, "--freeze"},
+    {Way::kInputs, "--inputs FILE"},
+    {Way::kOpaqueProgram, "--opaque ort"},
+    {Way::kSanitizer, "nodewise run --sanitize"},
+    {Way::kMoreTime, "--node-timeout"},
+    {Way::kRecovery, "nodewise inspect --recover"},
+    {Way::kNodeTable, "nodewise profile --csv"},
+    {Way::kEveryLine, "--all"},
+    {Way::kCounters, "nodewise profile --counter"},
+    {Way::kNodeByNode, "locate --method auto"},
+    {Way::kModelBeside, "nodewise locate --reference MODEL.onnx"},
+    {Way::kSeed, "--seed"},
+    {Way::kWholeDocument, "--json"},
+    {Way::kKeep, "--keep"},
+    {Way::kVerification, "nodewise verify"},
+    {Way::kRuntimeOption, "--runtime-option"},
+    {Way::kModelOfProgram, "--model FILE"},
+    {Way::kReference, "--reference"},
+    {Way::kMethod, "--method"},
+    {Way::kRepeats, "--repeats"},
+    {Way::kExactInputs, "--inputs exact"},
+    {Way::kReferee, "--referee"},
+    {Way::kStrict, "--strict"},
+    {Way::kLearning, "nodewise adapter learn"},
+    {Way::kKnownFile, "--known"},
+    {Way::kReproFolder, "--repro"},
+    {Way::kAnonymous, "--anonymous"},
+    {Way::kInputSets, "--sets"},
+    {Way::kSpecialInputs, "--special-inputs"},
+    {Way::kTrust, "--trust"},
+    {Way::kThird, "--third"},
+    {Way::kSeries, "--series"},
+    {Way::kSamples, "--samples"},
+    {Way::kMostSamples, "--worst"},
+    {Way::kMostCulprits, "--top"},
+};
+
+// A new way needs an option here.
+static_assert(std::size(kOptionsOfWays) ==
+              static_cast<size_t>(Way::kMostCulprits) + 1);
+
 std::string_view OptionOf(Way way) {
-  using enum Way;
-  switch (way) {
-    case kLibraryFile:
-      return "--lib";
-    case kFunction:
-      return "--function";
-    case kMachine:
-      return "--target";
-    case kUnfused:
-      return "--no-fuse";
-    case kDims:
-      return "--dim";
-    case kFreeze:
-      return "--freeze";
-    case kInputs:
-      return "--inputs FILE";
-    case kOpaqueProgram:
-      return "--opaque ort";
-    case kSanitizer:
-      return "nodewise run --sanitize";
-    case kMoreTime:
-      return "--node-timeout";
-    case kRecovery:
-      return "nodewise inspect --recover";
-    case kNodeTable:
-      return "nodewise profile --csv";
-    case kEveryLine:
-      return "--all";
-    case kCounters:
-      return "nodewise profile --counter";
-    case kNodeByNode:
-      return "locate --method auto";
-    case kModelBeside:
-      return "nodewise locate --reference MODEL.onnx";
-    case kSeed:
-      return "--seed";
-    case kWholeDocument:
-      return "--json";
-    case kKeep:
-      return "--keep";
-    case kVerification:
-      return "nodewise verify";
-    case kRuntimeOption:
-      return "--runtime-option";
-    case kModelOfProgram:
-      return "--model FILE";
-    case kReference:
-      return "--reference";
-    case kMethod:
-      return "--method";
-    case kRepeats:
-      return "--repeats";
-    case kExactInputs:
-      return "--inputs exact";
-    case kReferee:
-      return "--referee";
-    case kStrict:
-      return "--strict";
-    case kLearning:
-      return "nodewise adapter learn";
-    case kKnownFile:
-      return "--known";
-    case kReproFolder:
-      return "--repro";
-    case kAnonymous:
-      return "--anonymous";
-    case kInputSets:
-      return "--sets";
-    case kSpecialInputs:
-      return "--special-inputs";
-    case kTrust:
-      return "--trust";
-    case kThird:
-      return "--third";
-    case kSeries:
-      return "--series";
-    case kSamples:
-      return "--samples";
-    case kMostSamples:
-      return "--worst";
-    case kMostCulprits:
-      return "--top";
+  for (const auto& [known, option] : kOptionsOfWays) {
+    if (known == way) return option;
   }
   return "";
 }
@@ -204,14 +171,6 @@ Report UnknownCommand(const std::string& name) {
       "nodewise help");
 }
 
-// A build may lack what a verb needs; it says so, since a verb that is unknown
-// would look like a spelling mistake.
-Report MissingCommand(const CommandRow& row) {
-  Report report;
-  report.AddError(row.missing());
-  return report;
-}
-
 // Returns the command that says which node ended the process.
 std::string IsolatingCommand(const CommandRow& row,
                              const Arguments& arguments) {
@@ -281,9 +240,7 @@ Report RunCommand(const CommandRow& row, const Arguments& arguments) {
     if (shortage.has_value() && !is_said) report->AddError(*shortage);
     return *std::move(report);
   }
-  Report failed;
-  failed.AddError(report.status());
-  return failed;
+  return ErrorReport(FindingOf(report.status()));
 }
 
 // Returns false, and says so, if writing to stdout fails.
@@ -373,14 +330,13 @@ void RefuseEarlyExit() {
     if (is_short) NoteShortMemory();
     return;
   }
-  Report report;
-  report.AddError(
+  const Finding error = FindingOf(
       is_short
           ? OutOfMemory()
           : Aborted("the process was ended by a function of the network, which "
                     "called exit() (nodewise run --isolate says by which)"));
   RemoveLeftBehind();
-  _exit(Show(report, current_task));
+  _exit(Show(ErrorReport(error), current_task));
 }
 
 // Files opened later must not become stdin, stdout or stderr, to which a
@@ -421,8 +377,10 @@ int Main(Arguments arguments) {
   const CommandRow* const row = FindCommand(verb);
   current_task = {verb, json, command};
   if (row == nullptr) return Show(UnknownCommand(verb), current_task);
+  // A build may lack what a verb needs; it says so, since a verb that is
+  // unknown would look like a spelling mistake.
   if (row->missing != nullptr) {
-    return Show(MissingCommand(*row), current_task);
+    return Show(ErrorReport(FindingOf(row->missing())), current_task);
   }
   if (wants_help) return Print(HelpOf(*row)) ? 0 : 2;
   // What a network's functions print would end up amid the document.
