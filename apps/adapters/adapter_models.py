@@ -80,6 +80,15 @@ def _forget_oldest(place):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def inputs_and_outputs_of(path):
+    """What a run gives a model, and the names and types of what it makes."""
+    import onnx  # pylint: disable=import-outside-toplevel
+    graph = onnx.load(path, load_external_data=False).graph
+    held = {each.name for each in graph.initializer}
+    return ([each.name for each in graph.input if each.name not in held],
+            [(each.name, type_of(each)) for each in graph.output])
+
+
 def files_of(path):
     """The file of a model, and those in which it keeps its weights."""
     import onnx  # pylint: disable=import-outside-toplevel

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 # pylint: disable=wrong-import-position
 from adapter_models import (files_of, first_error, folder_kept,  # noqa: E402
-                            run_tool, type_of, with_sizes)
+                            inputs_and_outputs_of, run_tool, with_sizes)
 from adapter_protocol import need, numpy, serve  # noqa: E402
 
 onnx = need("onnx", "onnx")
@@ -75,11 +75,7 @@ class Model:
             sys.exit(f"back end {options.backend}: which device runs it is not "
                      f"known, expected one of {', '.join(DEVICES)}, or "
                      "device=NAME with it")
-        graph = onnx.load(path, load_external_data=False).graph
-        held = {each.name for each in graph.initializer}
-        self._inputs = [each.name for each in graph.input
-                        if each.name not in held]
-        self._outputs = [(each.name, type_of(each)) for each in graph.output]
+        self._inputs, self._outputs = inputs_and_outputs_of(path)
         self._function = function_of(made / "model.vmfb", device)
         self.name = f"IREE {VERSION}, {options.backend}, {device}"
 

@@ -15,8 +15,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 # pylint: disable=wrong-import-position
-from adapter_models import (files_of, folder_kept, run_tool,  # noqa: E402
-                            type_of, with_sizes)
+from adapter_models import (files_of, folder_kept,  # noqa: E402
+                            inputs_and_outputs_of, run_tool, with_sizes)
 from adapter_protocol import need, numpy, serve  # noqa: E402
 
 onnx = need("onnx", "onnx")
@@ -71,11 +71,7 @@ class Model:
             pnnx_of(options)[1], repr(sorted(shapes.items())),
             options.precision, str(options.optlevel), *files_of(path)],
             lambda folder: convert_into(folder, path, shapes, options))
-        graph = onnx.load(path, load_external_data=False).graph
-        held = {each.name for each in graph.initializer}
-        self._inputs = [each.name for each in graph.input
-                        if each.name not in held]
-        self._outputs = [(each.name, type_of(each)) for each in graph.output]
+        self._inputs, self._outputs = inputs_and_outputs_of(path)
         self._batches = batches_of(self._made / "model_ncnn.py")
         self._net = self._opened(options)
         kept = options.precision or "float16 weights"

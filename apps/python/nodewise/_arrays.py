@@ -20,6 +20,16 @@ def dtype_name(value: Any) -> str:
     return name if isinstance(name, str) else str(dtype).rpartition(".")[2]
 
 
+def numpy_type(kind: Any) -> Any:
+    """numpy's type of this name; bfloat16 and its like are of ml_dtypes."""
+    import numpy  # pylint: disable=import-outside-toplevel
+    try:
+        return numpy.dtype(kind)
+    except TypeError:
+        import ml_dtypes  # pylint: disable=import-outside-toplevel
+        return numpy.dtype(getattr(ml_dtypes, str(kind)))
+
+
 def array_of(tensor: Any) -> Any:
     """A tensor of any library as a numpy array."""
     import numpy  # pylint: disable=import-outside-toplevel

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nodewise._arrays import is_tensor
+from nodewise._arrays import is_tensor, numpy_type
 from nodewise._errors import Error
 
 _BRIDGE = pathlib.Path(__file__).parent / "_bridge.py"
@@ -127,12 +127,8 @@ def _answer(path: str, what: Runtime) -> None:
 
 def _read(each: dict[str, Any]) -> Any:
     import numpy  # pylint: disable=import-outside-toplevel
-    try:
-        dtype = numpy.dtype(each["dtype"])
-    except TypeError:  # bfloat16 and its like are numpy's with this package.
-        import ml_dtypes  # pylint: disable=import-outside-toplevel
-        dtype = numpy.dtype(getattr(ml_dtypes, each["dtype"]))
-    return numpy.fromfile(each["file"], dtype).reshape(each["shape"])
+    return numpy.fromfile(each["file"], numpy_type(each["dtype"])).reshape(
+        each["shape"])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any, Optional, Union
 
 import numpy
 
+from nodewise._arrays import numpy_type
 from nodewise.autotest import case
 from nodewise.autotest.choices import Choices
 
@@ -38,16 +39,6 @@ class DrawnTensor:
     requires_grad: bool
 
 
-def dtype_of(kind: Any) -> Any:
-    """The type of elements that is meant; short floats are of ml_dtypes."""
-    name = _NAMES.get(kind, kind)
-    try:
-        return numpy.dtype(name)
-    except TypeError:
-        import ml_dtypes  # pylint: disable=import-outside-toplevel
-        return numpy.dtype(getattr(ml_dtypes, str(name)))
-
-
 def is_float(dtype: Any) -> bool:
     """Whether its numbers may have gradients, short floats among them."""
     return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
@@ -60,7 +51,7 @@ def drawn_tensor(choices: Choices, shape: tuple, *, low: Any = None,
                  special: bool = False) -> DrawnTensor:
     """Draws one whose numbers are from `low` up to `high`."""
     array: Any
-    kind = dtype_of(dtype)
+    kind = numpy_type(_NAMES.get(dtype, dtype))
     # One in four has few binary digits, which reads well and adds up exactly.
     is_short = choices.draw(4) == 0
     seed = choices.draw(1 << 32)

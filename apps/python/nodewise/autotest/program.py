@@ -148,18 +148,14 @@ class Program:
         if not any(sides is each for each in self._sides):
             self._sides.append(sides)
 
-    def variable(self) -> str:
-        """A new name."""
-        self._variables += 1
-        return f"v{self._variables}"
-
     def add(self, code: tuple[str, str]) -> None:
         """Adds a statement."""
         self._statements.append(code)
 
     def assign(self, code: tuple[str, str]) -> tuple[str, str]:
         """Adds an assignment to a new name, which is what it returns."""
-        name = self.variable()
+        self._variables += 1
+        name = f"v{self._variables}"
         self.add((f"{name} = {code[0]}", f"{name} = {code[1]}"))
         return name, name
 

@@ -1,6 +1,7 @@
 """Arrays of the runtime."""
 
 from nodewise import _native, _tensors
+from nodewise._arrays import numpy_type
 from nodewise._errors import Error
 
 
@@ -92,7 +93,7 @@ def empty(shape, dtype="float32", device=None, mem_scope=None, ctx=None):
     _check_host(device or ctx)
     if isinstance(shape, int):
         shape = (shape,)
-    return array(numpy.zeros(shape, _numpy_type(str(dtype))))
+    return array(numpy.zeros(shape, numpy_type(str(dtype))))
 
 
 def array(arr, device=None, mem_scope=None, ctx=None):
@@ -110,15 +111,6 @@ def array(arr, device=None, mem_scope=None, ctx=None):
 def from_dlpack(value):
     """An array over the memory of another library's tensor."""
     return NDArray(_tensors.Tensor(_native.Tensor.of(value)))
-
-
-def _numpy_type(name):
-    import numpy  # pylint: disable=import-outside-toplevel
-    try:
-        return numpy.dtype(name)
-    except TypeError:
-        import ml_dtypes  # pylint: disable=import-outside-toplevel
-        return numpy.dtype(getattr(ml_dtypes, name))
 
 
 def _check_host(device):
