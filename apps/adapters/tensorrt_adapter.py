@@ -51,7 +51,8 @@ class Model:
     def run(self, inputs, names):
         tensors = [self._engine.get_tensor_name(i)
                    for i in range(self._engine.num_io_tensors)]
-        read = [name for name in tensors if self._is_input(name)]
+        read = [name for name in tensors if self._engine.get_tensor_mode(name)
+                == trt.TensorIOMode.INPUT]
         made = {}
         with Memory() as memory:
             for name in read:
@@ -67,9 +68,6 @@ class Model:
                 if address is not None:
                     memory.read_back(made[name], address)
         return {name: made.get(name) for name in names}
-
-    def _is_input(self, name):
-        return self._engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
 
     def _held(self, name, value):
         want = trt.nptype(self._engine.get_tensor_dtype(name))

@@ -119,11 +119,6 @@ TYPES = {"N": "Number", "K": "Number", "SEED": "Number",
 OPTION_TYPES = {"--inputs": "Inputs"}
 
 
-def help_of(command, verb):
-    return subprocess.run([command, verb, "--help"], check=True, text=True,
-                          stdout=subprocess.PIPE).stdout
-
-
 def items_of(text):
     """The positionals and options of a help text, each with what its value is
     called, empty for a flag, and what it is for."""
@@ -190,7 +185,8 @@ def docstring(does, example, documented):
 
 
 def function_of(command, verb, name):
-    text = help_of(command, verb)
+    text = subprocess.run([command, verb, "--help"], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
     does = text.splitlines()[0].split(": ", 1)[1]
     does = does[0].upper() + does[1:]
     usage = re.search(r"^usage: nodewise \w+(.*)\[options\]", text, re.M)

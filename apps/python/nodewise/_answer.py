@@ -108,10 +108,6 @@ class Verdict:
     details: dict[str, Any] = dataclasses.field(repr=False)
 
 
-# Made from what has the ending, as `nodewise report` has it.
-_FORMATS = {".svg": "--svg"}
-
-
 @dataclasses.dataclass(frozen=True)
 class Answer:
     """What a verb found out.
@@ -178,9 +174,9 @@ of MaxPool.'
                             encoding="utf-8")
         elif file.suffix == ".txt":
             file.write_text(self.text, encoding="utf-8")
-        elif file.suffix in _FORMATS:
+        elif file.suffix == ".svg":
             with tempfile.TemporaryDirectory(prefix="nodewise_") as folder:
-                self._report(folder, _FORMATS[file.suffix], str(file))
+                self._report(folder, "--svg", str(file))
         else:
             raise Error([f"{file}: has the ending \"{file.suffix}\", expected "
                          "one of .json, .txt, .svg"])

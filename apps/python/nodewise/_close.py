@@ -242,7 +242,8 @@ def _name(place):
 
 def _differences(actual, expected, bound, options, place):
     """Yields (what is said, place) of each place that differs."""
-    if _is(collections.abc.Mapping, actual, expected):
+    if all(isinstance(each, collections.abc.Mapping)
+           for each in (actual, expected)):
         yield from _of_mappings(actual, expected, bound, options, place)
     elif _is_sequence(actual) and _is_sequence(expected):
         yield from _of_sequences(actual, expected, bound, options, place)
@@ -254,10 +255,6 @@ def _differences(actual, expected, bound, options, place):
         said = _of_values(actual, expected, bound, options, place)
         if said:
             yield said, place
-
-
-def _is(kind, *values):
-    return all(isinstance(value, kind) for value in values)
 
 
 def _is_sequence(value):
