@@ -32,9 +32,7 @@ std::vector<NodeId> FunctionNodes(const Graph& graph) {
 
 // Only a change of these makes another graph.
 bool HasTypeOf(const NDArray& a, const NDArray& b) {
-  return a.dtype() == b.dtype() &&
-         std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(),
-                    b.shape().end());
+  return a.dtype() == b.dtype() && a.shape() == b.shape();
 }
 
 // Keeps the tensor of one name, and ends the run if it is cancelled.
@@ -170,9 +168,7 @@ absl::Status LoadedNetwork::CheckFit(
 
 // There are few inputs, so that a list is as fast as a table.
 bool LoadedNetwork::Keep(const NamedTensor& input) {
-  const auto known = std::find_if(
-      given_.begin(), given_.end(),
-      [&](const NamedTensor& each) { return each.name == input.name; });
+  const auto known = std::ranges::find(given_, input.name, &NamedTensor::name);
   if (known == given_.end()) {
     given_.push_back(input);
     return false;
@@ -248,7 +244,7 @@ absl::Status LoadedNetwork::Bind(const NamedTensor& input) {
     bound_.insert(input.name);
     if (!Keep(input) || executor_ == nullptr) return Resize();
   }
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("bind"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("bind"));
   NODEWISE_ASSIGN_OR_RETURN(const size_t number,
                             executor->InputIndex(input.name));
   return executor->SetInputZeroCopy(number, input.tensor);
@@ -256,7 +252,7 @@ absl::Status LoadedNetwork::Bind(const NamedTensor& input) {
 
 // Parameters have memory as inputs do.
 absl::StatusOr<NDArray> LoadedNetwork::InputMemory(const std::string& name) {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor,
                             Debugger("hand out the memory of an input"));
   NODEWISE_ASSIGN_OR_RETURN(const size_t number, executor->InputIndex(name));
   return executor->GetInput(number);
@@ -339,8 +335,7 @@ absl::StatusOr<std::vector<NDArray>> LoadedNetwork::Run(bool is_timed) {
 }
 
 absl::StatusOr<std::vector<int64_t>> LoadedNetwork::TimeRuns(uint32_t runs) {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
-                            Debugger("time its runs"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("time its runs"));
   NODEWISE_RETURN_IF_ERROR(GiveOutputsMemory());
   NODEWISE_RETURN_IF_ERROR(executor->CheckPlain());
   // The loop is here, so that no call of Python's stands between the runs.
@@ -356,8 +351,7 @@ absl::StatusOr<std::vector<int64_t>> LoadedNetwork::TimeRuns(uint32_t runs) {
 
 absl::StatusOr<std::vector<std::pair<std::string, int64_t>>>
 LoadedNetwork::Times() const {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
-                            Debugger("time its nodes"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("time its nodes"));
   std::vector<std::pair<std::string, int64_t>> times;
   for (const NodeId node : FunctionNodes(executor->graph())) {
     times.emplace_back(executor->index().KeyOf(node),
@@ -385,7 +379,7 @@ absl::StatusOr<NDArray> LoadedNetwork::ReadOfNetwork(const std::string& value) {
 
 absl::StatusOr<NDArray> LoadedNetwork::Read(const std::string& entry) {
   if (runner_ != nullptr) return ReadOfNetwork(entry);
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("be read"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("be read"));
   NODEWISE_ASSIGN_OR_RETURN(const EntryId id,
                             executor->index().FindEntry(entry));
   auto read = executor->ReadEntry(id);
@@ -412,8 +406,7 @@ absl::Status LoadedNetwork::Patch(const std::string& entry,
     patches_.push_back({entry, std::move(copy), "", "patch"});
     return absl::OkStatus();
   }
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
-                            Debugger("be patched"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("be patched"));
   NODEWISE_ASSIGN_OR_RETURN(const EntryId id,
                             executor->index().FindEntry(entry));
   return executor->Patch(id, *tensor);
@@ -427,20 +420,19 @@ absl::Status LoadedNetwork::ClearPatches() {
 }
 
 absl::Status LoadedNetwork::Restart() {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("restart"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("restart"));
   NODEWISE_RETURN_IF_ERROR(GiveOutputsMemory());
   return executor->Restart();
 }
 
 absl::Status LoadedNetwork::Step() {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("step"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("step"));
   const NotedRun run("");
   return executor->Step();
 }
 
 absl::Status LoadedNetwork::RunUntil(const std::string& node) {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
-                            Debugger("stop at a node"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("stop at a node"));
   NODEWISE_ASSIGN_OR_RETURN(const NodeId id, executor->index().FindNode(node));
   // A node that has run already belongs to the next pass.
   if (Index(id) < Index(executor->Position())) {
@@ -451,15 +443,13 @@ absl::Status LoadedNetwork::RunUntil(const std::string& node) {
 }
 
 absl::Status LoadedNetwork::Continue() {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
-                            Debugger("continue"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("continue"));
   const NotedRun run("");
   return executor->Continue();
 }
 
 absl::StatusOr<std::vector<std::string>> LoadedNetwork::Recompute() {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
-                            Debugger("recompute"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("recompute"));
   const NotedRun run("");
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NodeId> nodes,
                             executor->Recompute());
@@ -469,8 +459,7 @@ absl::StatusOr<std::vector<std::string>> LoadedNetwork::Recompute() {
 }
 
 absl::StatusOr<std::string> LoadedNetwork::Position() const {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor,
-                            Debugger("say where it is"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("say where it is"));
   // Inputs do not run, and are passed by the next step.
   const uint32_t at = Index(executor->Position());
   for (const NodeId node : FunctionNodes(executor->graph())) {
@@ -481,7 +470,7 @@ absl::StatusOr<std::string> LoadedNetwork::Position() const {
 
 // The dump begins with the next run; one that is under way is not recorded.
 absl::Status LoadedNetwork::Record(const std::string& folder) {
-  NODEWISE_ASSIGN_OR_RETURN(DebugExecutor* const executor, Debugger("record"));
+  NODEWISE_ASSIGN_OR_RETURN(auto* const executor, Debugger("record"));
   if (folder.empty()) {
     executor->StopRecording();
     return absl::OkStatus();

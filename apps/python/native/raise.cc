@@ -30,29 +30,6 @@ namespace nb = nanobind;
   throw nb::python_error();
 }
 
-}  // namespace
-
-void Raise(const absl::Status& status) {
-  // A run that was cancelled has a signal waiting, whose handler raises.
-  if (absl::IsCancelled(status) && PyErr_CheckSignals() != 0) {
-    throw nb::python_error();
-  }
-  RaiseFindings({std::string(MessageOf(status))});
-}
-
-// One Error has all of them, as the command prints all of them.
-void Raise(const absl::Status& status, const DiagnosticList& diagnostics) {
-  std::vector<std::string> texts;
-  for (const Diagnostic& each : diagnostics.items()) {
-    if (each.severity == Severity::kError) texts.push_back(each.ToString());
-  }
-  // Warnings alone do not say why it failed, and the status does.
-  if (texts.empty()) Raise(status);
-  RaiseFindings(texts);
-}
-
-namespace {
-
 // What a handler of signals may touch is atomic and takes no lock.
 std::atomic<bool> g_is_interrupted = false;
 std::atomic<bool> g_is_running = false;  // On the main thread.
@@ -74,6 +51,25 @@ bool IsMainThread() {
 }
 
 }  // namespace
+
+void Raise(const absl::Status& status) {
+  // A run that was cancelled has a signal waiting, whose handler raises.
+  if (absl::IsCancelled(status) && PyErr_CheckSignals() != 0) {
+    throw nb::python_error();
+  }
+  RaiseFindings({std::string(MessageOf(status))});
+}
+
+// One Error has all of them, as the command prints all of them.
+void Raise(const absl::Status& status, const DiagnosticList& diagnostics) {
+  std::vector<std::string> texts;
+  for (const Diagnostic& each : diagnostics.items()) {
+    if (each.severity == Severity::kError) texts.push_back(each.ToString());
+  }
+  // Warnings alone do not say why it failed, and the status does.
+  if (texts.empty()) Raise(status);
+  RaiseFindings(texts);
+}
 
 void WatchInterrupts() {
   struct sigaction before {};
