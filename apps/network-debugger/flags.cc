@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "fmt/format.h"
@@ -121,15 +122,11 @@ constexpr FlagRow kFlags[] = {
 
 // Flags of Glow's other tools that change what is calculated, and why there is
 // none of that name here; its network debugger has none of them either.
-struct ForeignFlag {
-  const char* name;
-  const char* reason;
-};
 constexpr char kNotConverted[] =
     "constants and inputs are converted where an operation reads them";
 constexpr char kStoredScales[] =
     "a model says its scales, and none is made for it";
-constexpr ForeignFlag kForeignFlags[] = {
+constexpr std::pair<const char*, const char*> kForeignFlags[] = {
     {"glow_clip_fp16_skip_inputs", "inputs are clipped as all else is"},
     {"glow_clip_quant_range_to_fp16", kStoredScales},
     {"glow_clip_zero_scale_fp16", kStoredScales},
@@ -199,11 +196,11 @@ absl::StatusOr<const FlagRow*> FindFlag(const std::string& argument,
     return InvalidArgument("{}: is one argument too many, expected flags alone",
                            Printable(argument));
   }
-  for (const ForeignFlag& flag : kForeignFlags) {
-    if (name != flag.name) continue;
+  for (const auto& [known, reason] : kForeignFlags) {
+    if (name != known) continue;
     return InvalidArgument(
         "-{}: is a flag of Glow's runtime, not of its network debugger: {}",
-        name, flag.reason);
+        name, reason);
   }
   return InvalidArgument("{}: there is no such flag{} (network-debugger -help)",
                          Printable(argument), DidYouMean(name, names));

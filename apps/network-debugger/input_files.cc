@@ -121,26 +121,6 @@ absl::StatusOr<std::string> ReadModelIn(const FileArchive& archive,
       names.empty() ? "nothing" : ListOf(names, kNamedMembers));
 }
 
-}  // namespace
-
-absl::StatusOr<Network> LoadModelFile(const std::string& path,
-                                      const ImportOptions& options,
-                                      DiagnosticList* diagnostics) {
-  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  if (!FileArchive::IsOne(file.bytes())) {
-    return ImportOnnx(path, AllOperators(), options, diagnostics);
-  }
-  NODEWISE_ASSIGN_OR_RETURN(const auto archive,
-                            FileArchive::Open(file.bytes(), path));
-  NODEWISE_ASSIGN_OR_RETURN(const std::string model,
-                            ReadModelIn(*archive, path));
-  const absl::Span<const uint8_t> bytes(
-      reinterpret_cast<const uint8_t*>(model.data()), model.size());
-  return ImportOnnx(bytes, path, "", AllOperators(), options, diagnostics);
-}
-
-namespace {
-
 // Collects the tensors of file after file until every input has one; then a
 // sample is complete, and the next file begins another.
 class SampleReader {
@@ -192,9 +172,7 @@ class SampleReader {
 
   // A sample has few inputs.
   bool Has(const std::string& key) const {
-    return std::any_of(
-        sample_.inputs.begin(), sample_.inputs.end(),
-        [&](const NamedTensor& given) { return given.name == key; });
+    return std::ranges::count(sample_.inputs, key, &NamedTensor::name) > 0;
   }
 
   std::vector<std::string> Missing() const {
@@ -213,6 +191,22 @@ class SampleReader {
 };
 
 }  // namespace
+
+absl::StatusOr<Network> LoadModelFile(const std::string& path,
+                                      const ImportOptions& options,
+                                      DiagnosticList* diagnostics) {
+  NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  if (!FileArchive::IsOne(file.bytes())) {
+    return ImportOnnx(path, AllOperators(), options, diagnostics);
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto archive,
+                            FileArchive::Open(file.bytes(), path));
+  NODEWISE_ASSIGN_OR_RETURN(const std::string model,
+                            ReadModelIn(*archive, path));
+  const absl::Span<const uint8_t> bytes(
+      reinterpret_cast<const uint8_t*>(model.data()), model.size());
+  return ImportOnnx(bytes, path, "", AllOperators(), options, diagnostics);
+}
 
 absl::StatusOr<std::vector<SampleInputs>> ReadSamples(
     absl::Span<const std::string> files, const Network& network) {
