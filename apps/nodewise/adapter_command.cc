@@ -307,12 +307,12 @@ class UseAdapter : public Command {
     std::vector<std::string> known;
     for (const OperatorDef* row : rows) known.emplace_back(row->name);
     for (const std::string& name : names_) {
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      if (std::ranges::count(known, name) > 0) continue;
       return BadValue("--op", Printable(name),
                       "an operator" + DidYouMean(name, known));
     }
     std::erase_if(rows, [this](const OperatorDef* row) {
-      return std::find(names_.begin(), names_.end(), row->name) == names_.end();
+      return std::ranges::count(names_, row->name) == 0;
     });
     return rows;
   }

@@ -26,14 +26,10 @@ class AlignWithModel : public Command {
         DeviceOption(&load_.target),
     });
     AddInputOptions(options, &load_.inputs);
-    options->Add({
-        SetsOption(&sets_),
-    });
+    options->Add({SetsOption(&sets_)});
     AddModelOptions(options, &load_.model);
     AddOpaqueOption(options, &load_.model);
-    options->Add({
-        AllLinesOption(&all_),
-    });
+    options->Add({AllLinesOption(&all_)});
   }
 
   absl::StatusOr<Report> Run() override {

@@ -204,9 +204,9 @@ class TestOperators : public Command {
       // Operators with a body, as If and Loop, are drawn in networks alone.
       if (!HasSpace(*row)) continue;
       known.emplace_back(row->name);
-      const bool is_named =
-          std::find(names_.begin(), names_.end(), row->name) != names_.end();
-      if (!names_.empty() && !is_named) continue;
+      if (!names_.empty() && std::ranges::count(names_, row->name) == 0) {
+        continue;
+      }
       std::erase(missing, row->name);
       // A network has gradients as far as its operators have.
       if (options_.with == AutotestWith::kBackward && !DrawsNetworks() &&

@@ -164,8 +164,8 @@ absl::Status OptionList::CheckFlags(
 }
 
 const CommandOption* OptionList::Find(const std::string& name) const {
-  const auto found = std::find_if(
-      options_.begin(), options_.end(), [&](const CommandOption& known) {
+  const auto found =
+      std::ranges::find_if(options_, [&](const CommandOption& known) {
         return !known.is_positional() && known.IsCalled(name);
       });
   return found == options_.end() ? nullptr : &*found;
@@ -177,9 +177,8 @@ std::vector<std::string> OptionList::SharedWith(
     const OptionList& other, const std::vector<std::string>& arguments,
     const std::vector<std::string>& except) const {
   std::vector<std::string> shared;
-  auto places = std::count_if(
-      other.options_.begin(), other.options_.end(),
-      [](const CommandOption& known) { return known.is_positional(); });
+  auto places =
+      std::ranges::count_if(other.options_, &CommandOption::is_positional);
   for (size_t i = 0; i < arguments.size();) {
     const std::string& first = arguments[i];
     const size_t equals = first.find('=');
@@ -194,8 +193,7 @@ std::vector<std::string> OptionList::SharedWith(
     }
     count = std::min(count, arguments.size() - i);
     const bool is_excepted =
-        ours != nullptr &&
-        std::any_of(except.begin(), except.end(), [&](const std::string& name) {
+        ours != nullptr && std::ranges::any_of(except, [&](const auto& name) {
           return ours->IsCalled(name);
         });
     // `run --reference` takes no value, `locate --reference` does.

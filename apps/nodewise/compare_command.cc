@@ -207,8 +207,8 @@ class CompareTensorSources : public Command {
 
   std::string expected_, actual_;
   std::string rule_, atol_, rtol_, threshold_, map_, sort_ = "error";
-  bool is_fuzzy_ = false, may_convert_ = false, is_strict_ = false;
-  bool all_ = false;
+  bool is_fuzzy_ = false, may_convert_ = false, is_strict_ = false,
+       all_ = false;
   ModelOptions model_;
 };
 

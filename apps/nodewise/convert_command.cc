@@ -157,10 +157,9 @@ class ConvertModel : public Command {
     const size_t operations = loaded.network->order().size();
     const size_t params = artefact.params.tensors.size();
     const auto functions = static_cast<size_t>(
-        std::count_if(artefact.graph.nodes.begin(), artefact.graph.nodes.end(),
-                      [](const GraphNode& node) {
-                        return node.kind != GraphNode::Kind::kInput;
-                      }));
+        std::ranges::count_if(artefact.graph.nodes, [](const GraphNode& node) {
+          return node.kind != GraphNode::Kind::kInput;
+        }));
     report->text += fmt::format(
         "{}: {} in {}, {}\nwrote {}\n", Printable(load_.target.target),
         CountOf(operations, "operation"), CountOf(functions, "function node"),

@@ -101,8 +101,7 @@ absl::StatusOr<NamedTensors> Stepped(const DebugRunOptions& options,
   };
   auto result = run();
   if (!result.ok()) return At(target.name(), result.status());
-  report->notes.insert(report->notes.end(), result->notes.begin(),
-                       result->notes.end());
+  for (const std::string& note : result->notes) report->notes.push_back(note);
   ShowStop(*result, !options.stop_on.empty(), report);
   // Inside a graph a tensor may have its channels last; outputs of the whole
   // graph are in the model's order already.

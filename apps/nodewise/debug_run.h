@@ -18,9 +18,7 @@ struct DebugRunOptions {
   std::string until;
   std::vector<std::string> patches;  // ENTRY=FILE
   std::vector<std::string> stop_on;  // nan, inf, abs>LIMIT
-  bool sanitize = false;
-  bool isolate = false;
-  bool sweep = false;
+  bool sanitize = false, isolate = false, sweep = false;
   std::optional<uint64_t> time_limit_ms;
 
   // Returns one of the options that were given; empty if none was.

@@ -198,8 +198,7 @@ class Demonstrate : public Command {
   bool IsFound(const Answer& answer) const {
     if (answer.culprits.size() != 1) return false;
     const std::vector<std::string>& named = answer.culprits[0].operations;
-    return std::find(named.begin(), named.end(), exchange_.operation) !=
-           named.end();
+    return std::ranges::count(named, exchange_.operation) > 0;
   }
 
   void ShowTruth(const Answer& answer, Report* report) const {

@@ -65,9 +65,7 @@ class DumpNetwork : public Command {
          "leaves out the table of the nodes' times in these runs", &no_table_},
     });
     AddForeignOptions(options, &foreign_);
-    options->Add({
-        ObservationOption(&foreign_),
-    });
+    options->Add({ObservationOption(&foreign_)});
   }
 
   absl::StatusOr<Report> Run() override {

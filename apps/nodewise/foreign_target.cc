@@ -37,8 +37,7 @@ absl::Status CheckAdapterOptions(const ForeignOptions& options,
 absl::Status CheckLevel(const ForeignOptions& options) {
   const std::vector<std::string> levels = OrtLevels();
   if (options.ort_level.empty() ||
-      std::find(levels.begin(), levels.end(), options.ort_level) !=
-          levels.end()) {
+      std::ranges::count(levels, options.ort_level) > 0) {
     return absl::OkStatus();
   }
   return BadValue("--ort-level", Printable(options.ort_level),

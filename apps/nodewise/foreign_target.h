@@ -19,8 +19,7 @@ struct ForeignOptions {
   std::string python;
   std::string ort_provider, ort_level;
   std::vector<std::string> runtime_options;  // NAME=VALUE
-  std::optional<uint64_t> limit_s;
-  std::optional<uint64_t> at_once;
+  std::optional<uint64_t> limit_s, at_once;
 };
 
 void AddForeignOptions(OptionList* options, ForeignOptions* foreign);

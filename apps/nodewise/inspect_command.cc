@@ -153,9 +153,7 @@ class InspectFiles : public Command {
 
   std::vector<std::string> paths_;
   bool all_ = false;
-  std::string function_;
-  std::string node_;
-  std::string recover_;
+  std::string function_, node_, recover_;
   ModelOptions model_;
   ModelSpec spec_;
 };

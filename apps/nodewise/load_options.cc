@@ -155,8 +155,8 @@ absl::StatusOr<TargetSpec> SpecOf(const TargetOptions& target) {
   }
   // Graphs for another device still have functions that a compiler left on the
   // host, and these need the CPU; it is last, so that the others come first.
-  if (std::none_of(spec.devices.begin(), spec.devices.end(),
-                   [](DLDevice device) { return device == kCpu; })) {
+  if (std::ranges::none_of(spec.devices,
+                           [](DLDevice device) { return device == kCpu; })) {
     spec.devices.push_back(kCpu);
   }
   return spec;

@@ -19,10 +19,7 @@ namespace nodewise {
 
 // The options that name an artefact, and where it is to run.
 struct TargetOptions {
-  std::string target;
-  std::string library;
-  std::string params;
-  std::string function;
+  std::string target, library, params, function;
   std::vector<std::string> devices;
 };
 
@@ -73,9 +70,7 @@ GivenOptions GivenOf(const ModelOptions& options);
 struct LoweringOptions {
   bool reference = false;  // A node for each operation, by the definitions.
   std::string backend;     // "": the fastest.
-  bool no_fuse = false;
-  bool no_reuse = false;
-  bool no_layouts = false;
+  bool no_fuse = false, no_reuse = false, no_layouts = false;
 };
 
 CommandOption BackendOption(LoweringOptions* lowering);
@@ -161,8 +156,7 @@ absl::StatusOr<Session> Opened(absl::StatusOr<Session> session,
 
 // The parts of "NAME=VALUE"; `option` and `expected` are for the message.
 struct NameAndValue {
-  std::string name;
-  std::string value;
+  std::string name, value;
 };
 absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,
                                            const std::string& text,

@@ -37,9 +37,7 @@ class LocateCulprit : public Command {
  public:
   void AddOptions(OptionList* options) override {
     AddTargetOptions(options, &load_.target);
-    options->Add({
-        DeviceOption(&load_.target),
-    });
+    options->Add({DeviceOption(&load_.target)});
     AddInputOptions(options, &load_.inputs);
     options->Add({
         {"--reference", "REF",

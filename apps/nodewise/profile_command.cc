@@ -373,13 +373,10 @@ class ProfileNetwork : public Command {
 
   LoadOptions load_;
   ForeignOptions foreign_;
-  std::optional<uint64_t> runs_, warm_up_, threads_, top_;
+  std::optional<uint64_t> runs_, warm_up_, threads_, top_, depth_;
   IsolatedNumbers numbers_;
-  bool isolated_ = false;
-  bool csv_ = false;
-  bool all_ = false;
+  bool isolated_ = false, csv_ = false, all_ = false;
   std::vector<std::string> counters_;
-  std::optional<uint64_t> depth_;
   std::string sort_, layout_, trace_, by_, against_;
 };
 

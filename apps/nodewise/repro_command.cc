@@ -19,8 +19,7 @@ constexpr uint64_t kMostShards = 1'000'000;
 
 // One of `count` parts of a list: every count-th item, from this one on.
 struct Shard {
-  uint64_t index = 1;
-  uint64_t count = 1;
+  uint64_t index = 1, count = 1;
 };
 
 // Parts are for machines that share the work: together they have every node,

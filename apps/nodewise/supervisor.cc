@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bitset>
 #include <cerrno>
@@ -44,8 +45,7 @@ struct WorkerReport {
   RunMark mark{/*is_read=*/true};
   std::atomic<int> finished{-1};  // The status that `work` returned.
   std::atomic<int> signal{0};
-  std::atomic<bool> has_address{false};
-  std::atomic<bool> is_other_thread{false};
+  std::atomic<bool> has_address{false}, is_other_thread{false};
   std::atomic<uint64_t> address{0};
   // When it crashed or gave up.
   std::atomic<bool> is_memory_short{false};
@@ -236,9 +236,7 @@ class Supervisor {
     // A terminal sends these to the whole group, which is the worker's, too.
     constexpr int kOfTerminal[] = {SIGINT,  SIGQUIT, SIGTSTP,  SIGTTIN,
                                    SIGTTOU, SIGHUP,  SIGWINCH, SIGCONT};
-    for (const int of_terminal : kOfTerminal) {
-      if (!is_sent && number == of_terminal) return;
-    }
+    if (!is_sent && std::ranges::count(kOfTerminal, number) > 0) return;
     kill(worker, number);
   }
 
