@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "contrib/align/align_limits.h"
-#include "contrib/align/network_walk.h"
 #include "contrib/align/precision.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -26,25 +25,6 @@ namespace nodewise {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-// Operators of one form, which read and write the same: one may stand where
-// another is meant. They are found by name, and those that the operator set
-// lacks are passed over.
-constexpr std::array<std::string_view, 16> kForms[] = {
-    {"Add", "Sub", "Mul", "Div", "Pow", "PRelu"},
-    {"Max", "Min", "Sum", "Mean"},
-    {"Relu", "LeakyRelu", "Elu", "Selu", "Celu", "Sigmoid", "HardSigmoid",
-     "HardSwish", "Tanh", "Softplus", "Softsign", "ThresholdedRelu", "Gelu",
-     "Mish", "Swish", "Erf"},
-    {"Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Round",
-     "Sin", "Cos"},
-    {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd",
-     "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"},
-    {"GlobalAveragePool", "GlobalMaxPool"},
-    // These have attributes in common, which go along.
-    {"MaxPool", "AveragePool"},
-    {"Softmax", "LogSoftmax"},
-};
 
 std::string TextOf(const AttrValue& value) {
   if (const auto* const number = std::get_if<int64_t>(&value)) {
@@ -162,26 +142,20 @@ std::vector<AttrValue> OtherValues(const AttrValue& now) {
   return others;
 }
 
-// Adds the other operators of a form that has this one. Attributes that both
-// have go along.
-void AddOthersOf(absl::Span<const std::string_view> names,
-                 const Network& network, const Operation& operation,
-                 const OpSet& operators, std::vector<OpAttrs>* others) {
-  if (!Contains(names, operation.kind())) return;
-  const std::string_view domain = operation.def().domain;
-  for (const std::string_view name : names) {
-    if (name.empty() || name == operation.kind()) continue;
-    const OperatorDef* const def =
-        operators.Find(domain, name, network.opset(domain));
-    if (def == nullptr) continue;
-    std::vector<NamedAttr> kept = NamedAttrsOf(operation.attrs);
-    std::erase_if(kept, [def](const NamedAttr& attr) {
-      return std::ranges::find(def->fields, attr.name, &AttrField::name) ==
-             def->fields.end();
-    });
-    auto made = MakeAttrs(*def, kept);
-    if (made.ok()) others->push_back(*std::move(made));
+// Returns the rows of the other operators of its form that hold in the
+// network's opset, the likeliest first.
+std::vector<const OperatorDef*> OthersOfForm(const OperatorDef& own, int opset,
+                                             const OpSet& operators) {
+  std::vector<const OperatorDef*> others;
+  for (const OperatorDef* const row : operators.rows()) {
+    if (row->traits.form == own.traits.form && row->domain == own.domain &&
+        row->name != own.name &&
+        operators.Find(row->domain, row->name, opset) == row) {
+      others.push_back(row);
+    }
   }
+  std::ranges::stable_sort(others, {}, &OperatorDef::place);
+  return others;
 }
 
 // Tries the edits one by one, until there have been enough.
@@ -422,8 +396,17 @@ std::vector<OpAttrs> OtherOperators(const Network& network,
                                     const Operation& operation,
                                     const OpSet& operators) {
   std::vector<OpAttrs> others;
-  for (const auto& form : kForms) {
-    AddOthersOf(form, network, operation, operators, &others);
+  const OperatorDef& own = operation.def();
+  if (own.traits.form.empty()) return others;
+  for (const OperatorDef* const def :
+       OthersOfForm(own, network.opset(own.domain), operators)) {
+    std::vector<NamedAttr> kept = NamedAttrsOf(operation.attrs);
+    std::erase_if(kept, [def](const NamedAttr& attr) {
+      return std::ranges::find(def->fields, attr.name, &AttrField::name) ==
+             def->fields.end();
+    });
+    auto made = MakeAttrs(*def, kept);
+    if (made.ok()) others.push_back(*std::move(made));
   }
   return others;
 }

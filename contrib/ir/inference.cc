@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <iterator>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -19,23 +18,6 @@
 
 namespace nodewise {
 namespace {
-
-// Operators of ONNX that compute element by element. BatchNormalization scales
-// and shifts each channel, outside of training. What is added here must also be
-// such that errors can be carried through it (nodewise/interp/
-// network_bounds.h).
-constexpr std::string_view kElementwiseKinds[] = {
-    "Abs",     "Add",   "And",   "Cast",    "BatchNormalization",
-    "Ceil",    "Celu",  "Clip",  "Cos",     "GreaterOrEqual",
-    "Div",     "Elu",   "Equal", "Erf",     "HardSigmoid",
-    "Exp",     "Floor", "Gelu",  "Greater", "HardSwish",
-    "Less",    "Log",   "Max",   "Mean",    "LeakyRelu",
-    "Min",     "Mish",  "Mul",   "Neg",     "LessOrEqual",
-    "Not",     "Or",    "PRelu", "Pow",     "Reciprocal",
-    "Relu",    "Round", "Selu",  "Shrink",  "Softplus",
-    "Sigmoid", "Sign",  "Sin",   "Sqrt",    "Softsign",
-    "Sub",     "Sum",   "Swish", "Tanh",    "ThresholdedRelu",
-    "Where",   "Xor"};
 
 // In training the statistics are those of the whole input.
 bool ComputesStatistics(const Operation& operation) {
@@ -183,10 +165,8 @@ bool AreKept(const Shape& elements, const TensorType& type) {
 }  // namespace
 
 bool IsElementwise(const Operation& operation) {
-  return operation.def().domain.empty() && operation.outputs.size() == 1 &&
-         std::ranges::find(kElementwiseKinds, operation.kind()) !=
-             std::end(kElementwiseKinds) &&
-         !ComputesStatistics(operation);
+  return operation.def().traits.is_elementwise &&
+         operation.outputs.size() == 1 && !ComputesStatistics(operation);
 }
 
 // The infos point into the data, so that nothing is copied; most operators

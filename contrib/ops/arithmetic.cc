@@ -545,6 +545,9 @@ struct Old : Now {
   }
 };
 
+constexpr OperatorTraits kArithmetic{.is_elementwise = true,
+                                     .form = "arithmetic"};
+
 // One function for the rows of both opsets: the class says which sides are
 // repeated.
 template <typename Class, typename Calculation>
@@ -555,17 +558,20 @@ constexpr OperatorDef ArithmeticRow(const char* name, int since,
        .since = since,
        .inputs = {"A", "B"},
        .outputs = {"C"},
-       .bound = bound});
+       .bound = bound,
+       .traits = kArithmetic});
 }
 // Only the name of the output tells these rows apart.
 template <typename Class, typename Rules>
 constexpr OperatorDef VariadicRow(const char* name, int since,
                                   const char* output, ErrorBound bound) {
-  return Row<Class, Rules>({.name = name,
-                            .since = since,
-                            .inputs = {Variadic("data_0")},
-                            .outputs = {output},
-                            .bound = bound});
+  return Row<Class, Rules>(
+      {.name = name,
+       .since = since,
+       .inputs = {Variadic("data_0")},
+       .outputs = {output},
+       .bound = bound,
+       .traits = {.is_elementwise = true, .form = "fold"}});
 }
 
 constexpr OperatorDef kArithmeticOperators[] = {
@@ -580,19 +586,22 @@ constexpr OperatorDef kArithmeticOperators[] = {
     Row<ops::Mod, ModOfIntegers>("Mod", 10, {"A", "B"}, {"C"}),
     Row<ops::Mod, Mod>("Mod", 28, {"A", "B"}, {"C"}),
     Row<ops::Pow1, Binary<ops::Pow1, Raising>>("Pow", 1, {"X", "Y"}, {"Z"},
-                                               Ulps(16)),
+                                               Ulps(16), kArithmetic),
     Row<ops::Pow, Binary<ops::Pow, Raising>>("Pow", 7, {"X", "Y"}, {"Z"},
-                                             Ulps(16)),
-    Row<ops::PRelu, PReluByChannel>("PRelu", 1, {"X", "slope"}, {"Y"}),
-    Row<ops::PRelu, PRelu>("PRelu", 7, {"X", "slope"}, {"Y"}),
+                                             Ulps(16), kArithmetic),
+    Row<ops::PRelu, PReluByChannel>("PRelu", 1, {"X", "slope"}, {"Y"}, kExact,
+                                    kArithmetic),
+    Row<ops::PRelu, PRelu>("PRelu", 7, {"X", "slope"}, {"Y"}, kExact,
+                           kArithmetic),
     Row<ops::Clip, Clip>({.name = "Clip",
                           .inputs = {"input", Optional("min"), Optional("max")},
                           .outputs = {"output"},
-                          .moved = {{"min", 1, 11}, {"max", 2, 11}}}),
-    VariadicRow<ops::Min, Old<Min>>("Min", 1, "min", kExact),
-    VariadicRow<ops::Min, Min>("Min", 8, "min", kExact),
+                          .moved = {{"min", 1, 11}, {"max", 2, 11}},
+                          .traits = kElementwise}),
     VariadicRow<ops::Max, Old<Max>>("Max", 1, "max", kExact),
     VariadicRow<ops::Max, Max>("Max", 8, "max", kExact),
+    VariadicRow<ops::Min, Old<Min>>("Min", 1, "min", kExact),
+    VariadicRow<ops::Min, Min>("Min", 8, "min", kExact),
     VariadicRow<ops::Sum, Old<Sum>>("Sum", 1, "sum", kSum),
     VariadicRow<ops::Sum, Sum>("Sum", 8, "sum", kSum),
     VariadicRow<ops::Mean, Old<Mean>>("Mean", 1, "mean", kSum),

@@ -187,7 +187,8 @@ struct BitCast : ops::BitCast {
 };
 
 constexpr OperatorDef kCastOperators[] = {
-    Row<ops::Cast, Cast>("Cast", 6, {"input"}, {"output"}),
+    Row<ops::Cast, Cast>("Cast", 6, {"input"}, {"output"}, kExact,
+                         kElementwise),
     Row<ops::CastLike, CastLike>("CastLike", 15, {"input", "target_type"},
                                  {"output"}),
     Row<ops::BitCast, BitCast>("BitCast", 26, {"input"}, {"output"}),

@@ -248,11 +248,13 @@ struct Where : ops::Where {
   }
 };
 
-// Rows of two inputs, whose class says which sides are repeated.
+// Rows of two inputs, whose class says which sides are repeated. No errors are
+// carried through operators of bits.
 template <typename Class, typename F>
-constexpr OperatorDef LogicRow(const char* name, int since) {
-  return Row<Class, Binary<Class, F>>(
-      {.name = name, .since = since, .inputs = {"A", "B"}, .outputs = {"C"}});
+constexpr OperatorDef LogicRow(const char* name, int since,
+                               const OperatorTraits& traits = kElementwise) {
+  return Row<Class, Binary<Class, F>>(name, since, {"A", "B"}, {"C"}, kExact,
+                                      traits);
 }
 
 constexpr OperatorDef kLogicOperators[] = {
@@ -262,7 +264,7 @@ constexpr OperatorDef kLogicOperators[] = {
     LogicRow<ops::Or, Logical<std::logical_or<>>>("Or", 7),
     LogicRow<ops::Xor1, Logical<std::not_equal_to<>>>("Xor", 1),
     LogicRow<ops::Xor, Logical<std::not_equal_to<>>>("Xor", 7),
-    Row<ops::Not, Not>("Not", 1, {"X"}, {"Y"}),
+    Row<ops::Not, Not>("Not", 1, {"X"}, {"Y"}, kExact, kElementwise),
     LogicRow<ops::Equal1, Comparison<std::equal_to<>>>("Equal", 1),
     LogicRow<ops::Equal, Comparison<std::equal_to<>>>("Equal", 7),
     LogicRow<ops::Greater1, Comparison<std::greater<>>>("Greater", 1),
@@ -275,13 +277,14 @@ constexpr OperatorDef kLogicOperators[] = {
                                                               12),
     Row<ops::IsNaN, IsNaN>("IsNaN", 9, {"X"}, {"Y"}),
     Row<ops::IsInf, IsInf>("IsInf", 10, {"X"}, {"Y"}),
-    LogicRow<ops::BitwiseAnd, Bitwise<std::bit_and<>>>("BitwiseAnd", 18),
-    LogicRow<ops::BitwiseOr, Bitwise<std::bit_or<>>>("BitwiseOr", 18),
-    LogicRow<ops::BitwiseXor, Bitwise<std::bit_xor<>>>("BitwiseXor", 18),
+    LogicRow<ops::BitwiseAnd, Bitwise<std::bit_and<>>>("BitwiseAnd", 18, {}),
+    LogicRow<ops::BitwiseOr, Bitwise<std::bit_or<>>>("BitwiseOr", 18, {}),
+    LogicRow<ops::BitwiseXor, Bitwise<std::bit_xor<>>>("BitwiseXor", 18, {}),
     Row<ops::BitwiseNot, BitwiseNot>("BitwiseNot", 18, {"X"}, {"Y"}),
     Row<ops::BitShift, BitShiftOfUnsigned>("BitShift", 11, {"X", "Y"}, {"Z"}),
     Row<ops::BitShift, BitShift>("BitShift", 28, {"X", "Y"}, {"Z"}),
-    Row<ops::Where, Where>("Where", 9, {"condition", "X", "Y"}, {"output"}),
+    Row<ops::Where, Where>("Where", 9, {"condition", "X", "Y"}, {"output"},
+                           kExact, kElementwise),
 };
 
 }  // namespace

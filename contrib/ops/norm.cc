@@ -477,7 +477,7 @@ constexpr OperatorDef OldBatchNormRow(int since) {
       "BatchNormalization", since, {"X", "scale", "B", "mean", "var"},
       {"Y", Optional("mean"), Optional("var"), Optional("saved_mean"),
        Optional("saved_var")},
-      kSum);
+      kSum, kElementwise);
 }
 
 constexpr OperatorDef kNormOperators[] = {
@@ -494,7 +494,8 @@ constexpr OperatorDef kNormOperators[] = {
     Row<ops::BatchNormalization, BatchNormalization>(
         "BatchNormalization", 14,
         {"X", "scale", "B", "input_mean", "input_var"},
-        {"Y", Optional("running_mean"), Optional("running_var")}, kSum),
+        {"Y", Optional("running_mean"), Optional("running_var")}, kSum,
+        kElementwise),
 };
 
 }  // namespace

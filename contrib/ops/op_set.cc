@@ -32,6 +32,7 @@ std::vector<OperatorDef> AllRows() {
     const auto part = family();
     rows.insert(rows.end(), part.begin(), part.end());
   }
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].place = static_cast<int>(i);
   std::ranges::sort(rows, {}, [](const OperatorDef& row) {
     return std::tuple(row.domain, row.name, row.since);
   });

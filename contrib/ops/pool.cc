@@ -673,17 +673,24 @@ struct GlobalLpPool : GlobalPool<Class> {
 };
 
 template <typename Class, typename Rules>
-constexpr OperatorDef PoolRow(const char* name, int since) {
-  return Row<Class, Rules>(name, since, {"X"}, {"Y"}, kSum);
+constexpr OperatorDef PoolRow(const char* name, int since,
+                              const OperatorTraits& traits = {}) {
+  return Row<Class, Rules>(name, since, {"X"}, {"Y"}, kSum, traits);
 }
 
+constexpr OperatorTraits kPool{.form = "pool"};
+constexpr OperatorTraits kGlobalPool{.form = "global pool"};
+
 constexpr OperatorDef kPools[] = {
-    Row<ops::MaxPool, MaxPool>("MaxPool", 1, {"X"}, {"Y", Optional("Indices")}),
-    PoolRow<ops::AveragePool, AveragePool>("AveragePool", 1),
+    Row<ops::MaxPool, MaxPool>("MaxPool", 1, {"X"}, {"Y", Optional("Indices")},
+                               kExact, kPool),
+    PoolRow<ops::AveragePool, AveragePool>("AveragePool", 1, kPool),
     PoolRow<ops::LpPool1, OldLpPool>("LpPool", 1),
     PoolRow<ops::LpPool, LpPool>("LpPool", 2),
-    PoolRow<ops::GlobalAveragePool, GlobalAveragePool>("GlobalAveragePool", 1),
-    Row<ops::GlobalMaxPool, GlobalMaxPool>("GlobalMaxPool", 1, {"X"}, {"Y"}),
+    PoolRow<ops::GlobalAveragePool, GlobalAveragePool>("GlobalAveragePool", 1,
+                                                       kGlobalPool),
+    Row<ops::GlobalMaxPool, GlobalMaxPool>("GlobalMaxPool", 1, {"X"}, {"Y"},
+                                           kExact, kGlobalPool),
     PoolRow<ops::GlobalLpPool1, GlobalLpPool<ops::GlobalLpPool1>>(
         "GlobalLpPool", 1),
     PoolRow<ops::GlobalLpPool, GlobalLpPool<ops::GlobalLpPool>>("GlobalLpPool",

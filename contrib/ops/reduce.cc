@@ -626,25 +626,28 @@ struct Reduce : Class {
 };
 
 template <typename Class, typename Kind>
-constexpr OperatorDef ReduceRow(std::string_view name, int axes_until) {
+constexpr OperatorDef ReduceRow(std::string_view name, int axes_until,
+                                const OperatorTraits& traits = {
+                                    .form = "reduction"}) {
   return Row<Class, Reduce<Class, Kind>>({.name = name,
                                           .inputs = {"data", Optional("axes")},
                                           .outputs = {"reduced"},
                                           .moved = {{"axes", 1, axes_until}},
-                                          .bound = kSum});
+                                          .bound = kSum,
+                                          .traits = traits});
 }
 
 constexpr OperatorDef kReduceOperators[] = {
-    ReduceRow<ops::ReduceSum, SumKind>("ReduceSum", 13),
     ReduceRow<ops::ReduceMean, MeanKind>("ReduceMean", 18),
-    ReduceRow<ops::ReduceSumSquare, SumSquare>("ReduceSumSquare", 18),
-    ReduceRow<ops::ReduceL1, L1>("ReduceL1", 18),
-    ReduceRow<ops::ReduceL2, L2>("ReduceL2", 18),
-    ReduceRow<ops::ReduceLogSum, LogSum>("ReduceLogSum", 18),
-    ReduceRow<ops::ReduceLogSumExp, LogSumExp>("ReduceLogSumExp", 18),
+    ReduceRow<ops::ReduceSum, SumKind>("ReduceSum", 13),
     ReduceRow<ops::ReduceMax, MaxKind>("ReduceMax", 18),
     ReduceRow<ops::ReduceMin, MinKind>("ReduceMin", 18),
     ReduceRow<ops::ReduceProd, Prod>("ReduceProd", 18),
+    ReduceRow<ops::ReduceL1, L1>("ReduceL1", 18),
+    ReduceRow<ops::ReduceL2, L2>("ReduceL2", 18),
+    ReduceRow<ops::ReduceSumSquare, SumSquare>("ReduceSumSquare", 18),
+    ReduceRow<ops::ReduceLogSumExp, LogSumExp>("ReduceLogSumExp", 18),
+    ReduceRow<ops::ReduceLogSum, LogSum>("ReduceLogSum", 18, {}),
 };
 
 }  // namespace

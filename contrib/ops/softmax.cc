@@ -386,9 +386,11 @@ struct Distribution : Class {
 };
 
 template <typename Class, typename Kind, typename Rule>
-constexpr OperatorDef SoftmaxRow(const char* name, int since) {
+constexpr OperatorDef SoftmaxRow(const char* name, int since,
+                                 const OperatorTraits& traits = {
+                                     .form = "softmax"}) {
   return Row<Class, Distribution<Class, Kind, Rule>>(name, since, {"input"},
-                                                     {"output"}, kSum);
+                                                     {"output"}, kSum, traits);
 }
 
 constexpr auto LossFields() {
@@ -613,8 +615,8 @@ constexpr OperatorDef kSoftmaxOperators[] = {
     SoftmaxRow<ops::Softmax, Softmax, OneSide>("Softmax", 13),
     SoftmaxRow<ops::LogSoftmax1, LogSoftmax, SidesFrom>("LogSoftmax", 1),
     SoftmaxRow<ops::LogSoftmax, LogSoftmax, OneSide>("LogSoftmax", 13),
-    SoftmaxRow<ops::Hardmax1, Hardmax, SidesFrom>("Hardmax", 1),
-    SoftmaxRow<ops::Hardmax, Hardmax, OneSide>("Hardmax", 13),
+    SoftmaxRow<ops::Hardmax1, Hardmax, SidesFrom>("Hardmax", 1, {}),
+    SoftmaxRow<ops::Hardmax, Hardmax, OneSide>("Hardmax", 13, {}),
     Row<ops::NegativeLogLikelihoodLoss, NegativeLogLikelihoodLoss>(
         "NegativeLogLikelihoodLoss", 12,
         {"input", "target", Optional("weight")}, {"loss"}, kSum),

@@ -392,29 +392,37 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
 // ONNX calls the tensors of half of these X and Y, those of the others input
 // and output. `bound` is kSum where Scale() gives the bounds.
 template <typename Class, typename Rules>
-constexpr OperatorDef XToY(const char* name, int since, ErrorBound bound) {
-  return Row<Class, Rules>(name, since, {"X"}, {"Y"}, bound);
+constexpr OperatorDef XToY(const char* name, int since, ErrorBound bound,
+                           const OperatorTraits& traits) {
+  return Row<Class, Rules>(name, since, {"X"}, {"Y"}, bound, traits);
 }
 template <typename Class, typename Rules>
 constexpr OperatorDef InputToOutput(const char* name, int since,
-                                    ErrorBound bound) {
-  return Row<Class, Rules>(name, since, {"input"}, {"output"}, bound);
+                                    ErrorBound bound,
+                                    const OperatorTraits& traits = {}) {
+  return Row<Class, Rules>(name, since, {"input"}, {"output"}, bound, traits);
 }
+
+constexpr OperatorTraits kMath{.is_elementwise = true, .form = "math"};
+constexpr OperatorTraits kActivation{.is_elementwise = true,
+                                     .form = "activation"};
+
 constexpr OperatorDef kUnaryRows[] = {
-    XToY<ops::Abs, Abs>("Abs", 1, kExact),
-    XToY<ops::Neg, Neg>("Neg", 1, kExact),
-    InputToOutput<ops::Sign, Sign>("Sign", 9, kExact),
-    InputToOutput<ops::Erf, Erf>("Erf", 9, Ulps(4)),
-    XToY<ops::Sqrt, Sqrt>("Sqrt", 1, Ulps(1)),
-    XToY<ops::Reciprocal, Reciprocal>("Reciprocal", 1, Ulps(1)),
-    InputToOutput<ops::Exp, Exp>("Exp", 1, Ulps(4)),
-    InputToOutput<ops::Log, Library<ops::Log, &std::log>>("Log", 1, Ulps(4)),
-    InputToOutput<ops::Tanh, Tanh>("Tanh", 1, Ulps(4)),
-    XToY<ops::Floor, Library<ops::Floor, &std::floor>>("Floor", 1, kExact),
-    XToY<ops::Ceil, Library<ops::Ceil, &std::ceil>>("Ceil", 1, kExact),
-    XToY<ops::Round, Library<ops::Round, &std::nearbyint>>("Round", 11, kExact),
-    InputToOutput<ops::Sin, Coarse<ops::Sin, &std::sin>>("Sin", 7, kSum),
-    InputToOutput<ops::Cos, Coarse<ops::Cos, &std::cos>>("Cos", 7, kSum),
+    InputToOutput<ops::Exp, Exp>("Exp", 1, Ulps(4), kMath),
+    InputToOutput<ops::Log, Library<ops::Log, &std::log>>("Log", 1, Ulps(4),
+                                                          kMath),
+    XToY<ops::Sqrt, Sqrt>("Sqrt", 1, Ulps(1), kMath),
+    XToY<ops::Reciprocal, Reciprocal>("Reciprocal", 1, Ulps(1), kMath),
+    XToY<ops::Neg, Neg>("Neg", 1, kExact, kMath),
+    XToY<ops::Abs, Abs>("Abs", 1, kExact, kMath),
+    XToY<ops::Floor, Library<ops::Floor, &std::floor>>("Floor", 1, kExact,
+                                                       kMath),
+    XToY<ops::Ceil, Library<ops::Ceil, &std::ceil>>("Ceil", 1, kExact, kMath),
+    XToY<ops::Round, Library<ops::Round, &std::nearbyint>>("Round", 11, kExact,
+                                                           kMath),
+    InputToOutput<ops::Sin, Coarse<ops::Sin, &std::sin>>("Sin", 7, kSum, kMath),
+    InputToOutput<ops::Cos, Coarse<ops::Cos, &std::cos>>("Cos", 7, kSum, kMath),
+    InputToOutput<ops::Sign, Sign>("Sign", 9, kExact, kElementwise),
     InputToOutput<ops::Tan, Tan>("Tan", 7, kSum),
     InputToOutput<ops::Asin, Library<ops::Asin, &std::asin>>("Asin", 7,
                                                              Ulps(4)),
@@ -429,23 +437,26 @@ constexpr OperatorDef kUnaryRows[] = {
     InputToOutput<ops::Acosh, Acosh>("Acosh", 9, kSum),
     InputToOutput<ops::Atanh, Coarse<ops::Atanh, &std::atanh>>("Atanh", 9,
                                                                kSum),
-    XToY<ops::Relu, Relu>("Relu", 1, kExact),
-    XToY<ops::LeakyRelu, LeakyRelu>("LeakyRelu", 1, Ulps(1)),
-    XToY<ops::ThresholdedRelu, ThresholdedRelu>("ThresholdedRelu", 10, kExact),
-    XToY<ops::Elu, Elu>("Elu", 1, kSum),
-    XToY<ops::Selu, Selu>("Selu", 6, kSum),
-    XToY<ops::Celu, Celu>("Celu", 12, kSum),
-    XToY<ops::Sigmoid, Sigmoid>("Sigmoid", 1, Ulps(4)),
-    XToY<ops::HardSigmoid, HardSigmoid>("HardSigmoid", 1, kSum),
-    XToY<ops::HardSwish, HardSwish>("HardSwish", 14, kSum),
-    XToY<ops::Gelu, Gelu>("Gelu", 20, kSum),
-    XToY<ops::Swish, Swish>("Swish", 24, kSum),
+    XToY<ops::Relu, Relu>("Relu", 1, kExact, kActivation),
+    XToY<ops::LeakyRelu, LeakyRelu>("LeakyRelu", 1, Ulps(1), kActivation),
+    XToY<ops::Elu, Elu>("Elu", 1, kSum, kActivation),
+    XToY<ops::Selu, Selu>("Selu", 6, kSum, kActivation),
+    XToY<ops::Celu, Celu>("Celu", 12, kSum, kActivation),
+    XToY<ops::Sigmoid, Sigmoid>("Sigmoid", 1, Ulps(4), kActivation),
+    XToY<ops::HardSigmoid, HardSigmoid>("HardSigmoid", 1, kSum, kActivation),
+    XToY<ops::HardSwish, HardSwish>("HardSwish", 14, kSum, kActivation),
+    InputToOutput<ops::Tanh, Tanh>("Tanh", 1, Ulps(4), kActivation),
+    XToY<ops::Softplus, Coarse<ops::Softplus, &SoftplusOf>>("Softplus", 1, kSum,
+                                                            kActivation),
+    InputToOutput<ops::Softsign, Softsign>("Softsign", 1, Ulps(2), kActivation),
+    XToY<ops::ThresholdedRelu, ThresholdedRelu>("ThresholdedRelu", 10, kExact,
+                                                kActivation),
+    XToY<ops::Gelu, Gelu>("Gelu", 20, kSum, kActivation),
+    XToY<ops::Mish, Mish>("Mish", 18, kSum, kActivation),
+    XToY<ops::Swish, Swish>("Swish", 24, kSum, kActivation),
+    InputToOutput<ops::Erf, Erf>("Erf", 9, Ulps(4), kActivation),
+    InputToOutput<ops::Shrink, Shrink>("Shrink", 9, Ulps(1), kElementwise),
     Row<ops::SwiGLU, SwiGLU>("SwiGLU", 28, {"A", "B"}, {"Y"}, kSum),
-    XToY<ops::Softplus, Coarse<ops::Softplus, &SoftplusOf>>("Softplus", 1,
-                                                            kSum),
-    XToY<ops::Mish, Mish>("Mish", 18, kSum),
-    InputToOutput<ops::Softsign, Softsign>("Softsign", 1, Ulps(2)),
-    InputToOutput<ops::Shrink, Shrink>("Shrink", 9, Ulps(1)),
 };
 
 }  // namespace

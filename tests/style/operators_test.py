@@ -132,8 +132,9 @@ constexpr OperatorDef PairRow(int since, const char* name) {
 constexpr OperatorDef kRows[] = {
     OldRow<ops::Add1>("Add", 1),
     RowOf<ops::Add, Adding>({.name = "Add", .since = 7, .inputs = {"A"}}),
-    Row<ops::Not, Not>({.name = "Not"}),
-    Row<ops::Mul, Pair<ops::Mul>>("Mul", 7, {"A", "B"}, {"C"}),
+    Row<ops::Not, Not>({.name = "Not", .traits = {.form = "flag"}}),
+    Row<ops::Mul, Pair<ops::Mul>>("Mul", 7, {"A", "B"}, {"C"}, kExact,
+                                  kElementwise),
     PairRow<ops::Sub>(8, "Sub"),
 };
 '''

@@ -203,10 +203,9 @@ struct Dequantize {
 };
 
 inline constexpr OperatorDef kRows[] = {
-    Row<Relu>({.name = "Relu", .since = 6, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<Relu>({.name = "Relu", .since = 14, .inputs = {"X"}, .outputs = {"Y"}}),
-    Row<Add>(
-        {.name = "Add", .since = 7, .inputs = {"A", "B"}, .outputs = {"C"}}),
+    Row<Relu>("Relu", 6, {"X"}, {"Y"}, kExact, kElementwise),
+    Row<Relu>("Relu", 14, {"X"}, {"Y"}, kExact, kElementwise),
+    Row<Add>("Add", 7, {"A", "B"}, {"C"}, kExact, kElementwise),
     Row<Scale>(
         {.name = "Scale", .since = 1, .inputs = {"X"}, .outputs = {"Y"}}),
     Row<Softmax>(
@@ -218,7 +217,8 @@ inline constexpr OperatorDef kRows[] = {
     Row<Clip>({.name = "Clip",
                .since = 11,
                .inputs = {"X", Optional("min"), Optional("max")},
-               .outputs = {"Y", Optional("mask")}}),
+               .outputs = {"Y", Optional("mask")},
+               .traits = kElementwise}),
     Row<Join>({.name = "Join",
                .since = 4,
                .inputs = {Variadic("parts")},

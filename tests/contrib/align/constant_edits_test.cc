@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nodewise/align/operation_edits.h"
 #include "nodewise/op/tensor_loops.h"
+#include "nodewise/ops/arithmetic.h"
+#include "nodewise/ops/ops.h"
 #include "tests/contrib/align/align_support.h"
 #include "tests/support/matchers.h"
 
@@ -55,6 +58,18 @@ TEST(ConstantEditsTest, SidesOfOneLengthAreExchanged) {
   const auto edits = EditsOf(MakeTensor<float>({2, 2}, {1, 2, 3, 4}));
   EXPECT_THAT(edits.at("with sides 0 and 1 exchanged"),
               ElementsAre(1, 3, 2, 4));
+}
+
+TEST(OtherOperatorsTest, AreThoseOfTheFormInTheOrderOfTheTable) {
+  Network net("net");
+  const ValueId x = net.AddInput("x", TensorType(kFloat32, {2, 2})).value();
+  const ValueId max = net.Add(AllOperators(), ops::Max(), {x}, "y").value();
+  std::vector<std::string_view> names;
+  for (const OpAttrs& other : OtherOperators(
+           net, net.operation(net.value(max).producer), AllOperators())) {
+    names.push_back(other.def().name);
+  }
+  EXPECT_THAT(names, ElementsAre("Min", "Sum", "Mean"));
 }
 
 // A product, and a few of its columns.

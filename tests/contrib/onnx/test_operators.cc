@@ -134,7 +134,7 @@ struct Choose {
 
 const OpSet& TestOperators() {
   static const OperatorDef rows[] = {
-      Row<Neg>({.name = "Neg", .since = 6, .inputs = {"X"}, .outputs = {"Y"}}),
+      Row<Neg>("Neg", 6, {"X"}, {"Y"}, kExact, kElementwise),
       Row<Plus>({.name = "Plus", .inputs = {"A", "B"}, .outputs = {"C"}}),
       Row<Scale>({.name = "Scale", .inputs = {"X"}, .outputs = {"Y"}}),
       Row<Sides>({.name = "Sides", .inputs = {"X"}, .outputs = {"Y"}}),

@@ -53,8 +53,8 @@ struct Relu {
 
 const OpSet& Operators() {
   static const OperatorDef rows[] = {
-      Row<Add>({.name = "Add", .inputs = {"A", "B"}, .outputs = {"C"}}),
-      Row<Relu>({.name = "Relu", .inputs = {"X"}, .outputs = {"Y"}}),
+      Row<Add>("Add", 1, {"A", "B"}, {"C"}, kExact, kElementwise),
+      Row<Relu>("Relu", 1, {"X"}, {"Y"}, kExact, kElementwise),
   };
   static const OpSet* const all = [] {
     auto* const set = new OpSet;

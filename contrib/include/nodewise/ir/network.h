@@ -326,8 +326,7 @@ absl::StatusOr<ValueId> Network::Add(const OpSet& ops, const Class& op,
 // Returns whether the operation has one output, each element of which depends
 // on no other elements of its inputs than those at its place (repeated as
 // broadcasting says); for a normalisation with given statistics, also on the
-// numbers of its channel. Knows the operators of ONNX by their names; false for
-// all others.
+// numbers of its channel. The operator's row says so (OperatorTraits).
 bool IsElementwise(const Operation& operation);
 
 // Returns the part of a network between two cuts as a network of its own with

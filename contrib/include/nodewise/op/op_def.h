@@ -228,6 +228,19 @@ struct Support {
   std::vector<std::string> penalties;  // Why it would not run at its best.
 };
 
+// What passes know of an operator besides what its functions say.
+struct OperatorTraits {
+  // Each element of an only output is computed from those at its place, so that
+  // fusion may compute it with others, and such that errors can be carried
+  // through it (nodewise/interp/network_bounds.h).
+  bool is_elementwise = false;
+  // Operators of one form read and write the same, so that one may stand where
+  // another is meant. They are tried in the order of their table, which begins
+  // with the likeliest. "" is no form.
+  std::string_view form = "";
+};
+inline constexpr OperatorTraits kElementwise{.is_elementwise = true};
+
 // One row of a table of operators, which exists as long as the program runs.
 struct OperatorDef {
   std::string_view name;  // "Conv"
@@ -242,6 +255,10 @@ struct OperatorDef {
   ErrorBound bound = {};
   // Inputs of a variadic parameter may be left out, too, and keep their places.
   bool may_skip_inputs = false;
+  OperatorTraits traits = {};
+
+  // Filled in by AllOperators(): where the row stands in the tables.
+  int place = INT_MAX;
 
   // Filled in by Row<Class, Rules>(); `op` is an object of the class that one
   // of the first two has made.

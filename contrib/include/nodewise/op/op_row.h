@@ -279,16 +279,18 @@ constexpr OperatorDef Row(OperatorDef row) {
 
 // Makes the row of an operator of ONNX's own domain of which no more is to be
 // said.
-template <typename Class, typename Rules>
+template <typename Class, typename Rules = Class>
 constexpr OperatorDef Row(std::string_view name, int since,
                           const RowList<Param, 16>& inputs,
                           const RowList<Param, 16>& outputs,
-                          ErrorBound bound = kExact) {
+                          ErrorBound bound = kExact,
+                          const OperatorTraits& traits = {}) {
   return Row<Class, Rules>({.name = name,
                             .since = since,
                             .inputs = inputs,
                             .outputs = outputs,
-                            .bound = bound});
+                            .bound = bound,
+                            .traits = traits});
 }
 
 }  // namespace nodewise
