@@ -5,6 +5,7 @@
 #include "absl/functional/function_ref.h"
 #include "contrib/lab/gradient/rules.h"
 #include "nodewise/ops/attention.h"
+#include "nodewise/ops/causal_conv.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/linear_attention.h"
 #include "nodewise/ops/recurrent.h"
