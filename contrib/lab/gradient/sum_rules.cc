@@ -5,6 +5,7 @@
 #include "contrib/lab/gradient/rules.h"
 #include "fmt/format.h"
 #include "nodewise/ops/axis.h"
+#include "nodewise/ops/einsum.h"
 #include "nodewise/ops/layer_norm.h"
 #include "nodewise/ops/linear_algebra.h"
 #include "nodewise/ops/norm.h"
