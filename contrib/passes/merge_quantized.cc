@@ -9,6 +9,7 @@
 #include "contrib/passes/network_rewriter.h"
 #include "contrib/passes/quantization_rewrites.h"
 #include "contrib/passes/quantized_product.h"
+#include "contrib/passes/quantized_tensor.h"
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/arithmetic.h"
