@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "contrib/precision/lowered_constants.h"
 #include "contrib/precision/network_copy.h"
 #include "contrib/precision/precision_plan.h"
 #include "fmt/format.h"
