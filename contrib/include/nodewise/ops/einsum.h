@@ -1,5 +1,8 @@
 #pragma once
 
+// Sums of products by an equation. The class is its operator's primary
+// attributes.
+
 #include <string>
 
 #include "nodewise/op/attribute_types.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-// Layers that keep a state of fixed size in place of all earlier tokens. Each
+// A layer that keeps a state of fixed size in place of all earlier tokens. The
 // class is its operator's primary attributes.
 
 #include <cstdint>
