@@ -339,7 +339,8 @@ class Gatherer {
 // bounds are off by more than that.
 enum class Lean { kSmaller, kLarger };
 
-// The source's own bounds.
+// Sums have bounds of their own, which are moved to the side that `lean` asks
+// for; those of a function that is off by so many ULP follow from its values.
 absl::StatusOr<MaybeBounds> SourceBoundsAt(const ChainRun& run,
                                            absl::Span<const int64_t> places,
                                            Lean lean) {
@@ -381,7 +382,8 @@ absl::StatusOr<MaybeBounds> CarryAtPlaces(const ChainRun& run,
   }
   for (const ValueId id : run.chain.source->inputs) {
     if (id == kNoValue) continue;
-    // Only its whole sizes say how many terms a sum has.
+    // Inputs of the source are given whole: their sizes say how many terms a
+    // sum has.
     if (!known.emplace(id, BoundedTensor{run.TensorOf(id), {}}).second) {
       return MaybeBounds();
     }
@@ -403,11 +405,12 @@ Bounds PartOf(const Bounds& bounds, int64_t begin, int64_t end) {
   return {part(bounds.proved), part(bounds.expected)};
 }
 
-// Returns the bounds at these places: those that InterpretCarryingBounds() has
-// for them where RoundingChain::stands_alone, but for that share, and no larger
-// ones elsewhere; larger ones are unknown where those are, too. Evaluates
-// nothing but these elements. None if they cannot be had alone. REQUIRES: the
-// source has as many elements as the output; the places are in ascending order.
+// Returns the bounds at these places. Where RoundingChain::stands_alone, they
+// are those of InterpretCarryingBounds() but for the share kSumsAgree,
+// elsewhere no larger ones; larger ones are unknown where those are, too.
+// Evaluates nothing but these elements. None if their bounds cannot be had
+// alone. REQUIRES: the source has as many elements as the output; the places
+// are in ascending order.
 absl::StatusOr<MaybeBounds> BoundsAtPlaces(const ChainRun& run,
                                            absl::Span<const int64_t> places,
                                            Lean lean) {
@@ -452,7 +455,8 @@ std::vector<int64_t> PlacesBeforeMoves(const ChainRun& run,
   if (chain.moves == 0) return places;
   const auto before = run.TensorOf(chain.BeforeMoves()).shape();
   std::vector<int64_t> shape(before.begin(), before.end());
-  // The step in the tensor that is moved which each side of the output has.
+  // By side of the output: the stride of that side in the tensor before all
+  // moves.
   std::vector<int64_t> strides = StridesOf(shape);
   for (const Operation* move :
        absl::MakeConstSpan(chain.followers).last(chain.moves)) {
@@ -488,7 +492,6 @@ struct KeptRun {
   }
 };
 
-// The bounds of one output.
 class OutputBounds : public BoundSource {
  public:
   OutputBounds(KeptRun* run, size_t output, std::optional<RoundingChain> chain)
@@ -546,7 +549,8 @@ class OutputBounds : public BoundSource {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray moved,
                               MoveAll(run.SourceOutput(), least));
     NODEWISE_ASSIGN_OR_RETURN(const NDArray end, Follow(run, moved));
-    // The own bounds of what computes the output from the source's.
+    // The operation that computes the output rounds as well, unless it is the
+    // source, whose rounding has been counted.
     const Operation& last = chain_->LastComputing();
     const LeastBounds own =
         &last == chain_->source ? LeastBounds() : LeastBoundsOfFollower(last);

@@ -47,7 +47,8 @@ bool IsAmong(absl::Span<const std::string_view> kinds,
          std::ranges::find(kinds, operation.kind()) != kinds.end();
 }
 
-// Others whose results are numbers that they have read, or exact in any type.
+// Operators besides kMovers whose results are numbers that they have read, or
+// exact in any type.
 constexpr std::string_view kChoosers[] = {
     "Abs",  "Ceil",  "Clip",    "Concat",    "Floor",     "GatherElements",
     "Max",  "Min",   "MaxPool", "ReduceMax", "ReduceMin", "GatherND",
@@ -153,7 +154,8 @@ class BoundsCarrier {
     return operation.attrs.As<ops::Transpose>() != nullptr;
   }
 
-  // Whether all the world sees the value, if only with its sides exchanged.
+  // Returns whether the value comes out of the network, as it is or with its
+  // elements moved.
   bool IsOutput(ValueId id) const {
     const auto& uses = network_.value(id).uses;
     return network_.IsOutput(id) ||
@@ -291,8 +293,7 @@ class BoundsCarrier {
     return inputs;
   }
 
-  // The result of an operation on a number that may be anything may be
-  // anything, too.
+  // Where an input may be anything, so may the result.
   void ForgetBounds(const Operation& operation,
                     const std::vector<InexactInput>& inexact) {
     const bool is_open =
@@ -348,7 +349,7 @@ class BoundsCarrier {
         // Equal infinities are not apart.
         const double apart = std::fabs(found[i] - middle[i]);
         bounds[i] += found[i] == middle[i] ? 0 : apart;
-        // The infinity might as well be NaN.
+        // A corner gives NaN: so may a kernel in place of the infinity.
         if (!has_pole && std::isnan(found[i]) && std::isinf(middle[i])) {
           bounds[i] = kOpen;
         }

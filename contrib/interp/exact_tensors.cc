@@ -120,7 +120,7 @@ bool IsWhole(const NDArray& tensor) {
       numbers, [](double x) { return x == std::trunc(x) && std::isfinite(x); });
 }
 
-// Whether its type has all whole numbers that are no larger.
+// Returns whether the type has every whole number up to the largest element.
 bool IsBelowFirstGap(const NDArray& tensor) {
   return LargestOf(tensor) < 1 / UnitRoundoff(tensor.dtype());
 }
@@ -285,13 +285,13 @@ std::shared_ptr<ExactSource> ExactSource::Of(const Network& network) {
   return std::shared_ptr<ExactSource>(new ExactSource(network));
 }
 
-// Whether an input of a network of one operation may say which elements of
-// others are meant, so that some numbers are none that it takes.
+// Returns whether an input of a network of one operation may be indices of
+// other elements, in which case the operation does not take every number.
 bool ExactSource::MayBePlaces(const NetworkValue& value) const {
   if (IsFloat(value.type.dtype)) return false;
   const Operation& operation = network_.operation(network_.order()[0]);
   if (!IsSum(operation)) return true;
-  // A reduction is told its axes.
+  // Input 1 of a reduction is its axes.
   return operation.inputs.size() > 1 && operation.kind().starts_with("Reduce");
 }
 

@@ -72,7 +72,7 @@ absl::StatusOr<size_t> BytesOf(const TensorType& type) {
 // Tries to allocate the memory of its outputs, as running it will. An output no
 // larger than an input may be a view of it.
 absl::Status TryMemory(const Network& network, const Operation& operation) {
-  // Less than that is not worth the trouble.
+  // Trying smaller outputs is not worth the trouble.
   constexpr size_t kLittle = size_t{1} << 30;
   size_t most = kLittle;
   for (const ValueId id : operation.inputs) {
@@ -97,8 +97,9 @@ std::string PlaceOfRun(const Operation& operation) {
   return fmt::format("operation {} ({})", operation.name, operation.kind());
 }
 
-// Otherwise a chain of operations that each double what they read would run as
-// long as there is any memory, and fail only then.
+// All outputs are tried before the run: a chain of operations that each double
+// what they read would otherwise run as long as there is any memory, and fail
+// only then.
 absl::Status TryMemory(const Network& network) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
@@ -373,7 +374,7 @@ class Interpreter::Running {
     return true;
   }
 
-  // A loop runs its body many times.
+  // A loop runs its body many times, so each body's interpreter is kept.
   absl::StatusOr<std::vector<NDArray>> RunBody(const Subgraph& body,
                                                std::vector<NDArray> inputs) {
     std::unique_ptr<const Interpreter>& prepared = bodies_[body.body.get()];

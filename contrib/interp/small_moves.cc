@@ -68,8 +68,8 @@ class ReachOf {
         own_half_ulps_(reach.own.half_ulps),
         half_ulps_(reach.middle.dtype()) {}
 
-  // Whether none of these is beyond, or some may be: nearly all are as near as
-  // the end, which vectorises.
+  // Returns true only if none of these elements is beyond; false leaves it to
+  // IsBeyond(). Nearly all are as near as the end, and this loop vectorises.
   bool AreNear(int64_t begin, int64_t end, const T* actual) const {
     int64_t near = 0;
     for (int64_t i = begin; i < end; ++i) {
@@ -98,7 +98,7 @@ class ReachOf {
   const HalfUlps half_ulps_;
 };
 
-// The size of a bound at each number. 0 is what it is, rounded or not.
+// How far each number may be off. A 0 is exact, rounded or not.
 class BoundSizes {
  public:
   BoundSizes(DLDataType dtype, const LeastBounds& bounds)
@@ -117,7 +117,7 @@ class BoundSizes {
   const HalfUlps half_ulps_;
 };
 
-// Loops of their own, with no more than a vectoriser understands.
+// These loops stand by themselves, so that compilers vectorise them.
 template <typename T>
 void MoveSpan(const T* __restrict from, int64_t count, BoundSizes sizes,
               T* __restrict to) {
@@ -180,8 +180,9 @@ absl::StatusOr<NDArray> MoveFurther(const NDArray& middle, const NDArray& moved,
 
 namespace {
 
-// The elements of which `is_beyond` of the number of one is true, in ascending
-// order. `are_near` says of a part that there are none in it, or cannot say so.
+// Returns, in ascending order, the numbers of the elements for which
+// is_beyond(number) is true. are_near(begin, end) is true only if a part has
+// none of them.
 template <typename AreNear, typename IsBeyond>
 std::vector<int64_t> IndicesWhere(int64_t count, const AreNear& are_near,
                                   const IsBeyond& is_beyond) {

@@ -247,7 +247,7 @@ std::vector<Moved> MovedUses(const Network& network,
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i] == to[i]) continue;
     const std::vector<Use>& uses = network.value(from[i]).uses;
-    // From the last to the first, which suits DropUse.
+    // From the last to the first, since DropUse() searches from the end.
     for (auto use = uses.rbegin(); use != uses.rend(); ++use) {
       moved.push_back({*use, from[i], to[i]});
       first = std::min(first, positions[Index(use->user)]);
@@ -304,8 +304,9 @@ Network::Network(Network&& other) noexcept : Network() {
   *this = std::move(other);
 }
 
-// Both get what the other must not have: a side table of the network that was
-// moved from would else take the empty one for its own.
+// Each of the two gets a version that the other must not have: a side table of
+// the network that was moved from would otherwise take the empty network for
+// its own.
 Network& Network::operator=(Network&& other) noexcept {
   if (this == &other) return *this;
   data_ = std::exchange(other.data_, NetworkData());

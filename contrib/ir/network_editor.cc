@@ -592,7 +592,7 @@ size_t Network::RemoveUnused() {
   return count;
 }
 
-// --- What has been checked.
+// --- Steps whose arguments have been checked.
 
 // The index of names holds tensors alone.
 ValueId NetworkEditor::PushValue(Network* network, NetworkValue value) {
@@ -683,7 +683,7 @@ void NetworkEditor::RemoveValue(Network* network, ValueId id) {
   edit.Keep();
 }
 
-// For one operation: only what is near it changes, but for the positions of
+// Removes one operation: only what is near it changes, but for the positions of
 // those that follow.
 void NetworkEditor::RemoveOperation(Network* network, OperationId id) {
   NetworkEditor edit(network);
@@ -698,7 +698,7 @@ void NetworkEditor::RemoveOperation(Network* network, OperationId id) {
   edit.Keep();
 }
 
-// For many: one walk over all uses instead of one for each operation, which
+// Removes many operations in one walk over all uses; a walk for each of them
 // would take time with the square of their number.
 void NetworkEditor::RemoveOperations(Network* network,
                                      const std::vector<bool>& removed) {

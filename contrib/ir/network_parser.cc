@@ -107,7 +107,6 @@ class NetworkReader {
   }
 
  private:
-  // Takes a word if it comes next.
   bool TakeKeyword(std::string_view keyword) {
     const std::string_view start = SkipBlanks(&text_);
     if (TakeWord(&text_) == keyword) return true;

@@ -256,7 +256,6 @@ class Printer {
     return (is_right ? "" : "ref ") + IdText(operation.barrier);
   }
 
-  // Prints what does not follow from the rest.
   void PrintRest() {
     ForEachValue(data_, [&](ValueId id, const NetworkValue& value) {
       if (!is_written_[Index(id)]) Line(ValueText(id, value));

@@ -257,7 +257,7 @@ std::optional<SourceLine> FindSourceLine(std::string_view trace) {
   for (std::string_view& line : lines) line = Trimmed(line);
   auto found = FindInPythonTrace(lines);
   if (found.has_value()) return found;
-  // The other two have the innermost frame first.
+  // Traces of TorchScript and jax have the innermost frame first.
   for (const std::string_view line : lines) {
     for (const auto read : {&ReadTorchScriptFrame, &ReadJaxFrame}) {
       auto frame = read(line);

@@ -82,8 +82,8 @@ std::string PlaceOf(const NetworkData& data) {
   return fmt::format("network {}", Shortened(data.name));
 }
 
-// Faults of links are told with these: the number of what is missing is all
-// that there is of it.
+// Messages about broken links use these: of an item that does not exist, only
+// the number is known.
 std::string TitleOf(const NetworkData& data, ValueId id) {
   if (id == kNoValue) return "no value";
   const NetworkValue* const value = Find(data, id);

@@ -52,7 +52,6 @@ int HexByte(std::string_view digits) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-// Cuts the first `size` bytes off.
 std::string_view Cut(std::string_view* text, size_t size) {
   const std::string_view front = text->substr(0, size);
   text->remove_prefix(size);

@@ -67,8 +67,8 @@ struct CheckedNetwork {
   std::unique_ptr<NetworkCheck> check;
 };
 
-// One for the network and one for each body in it, however deep; without
-// recursion. A body that is used twice is checked once.
+// Lists the network and each body in it, however deep, without recursion. A
+// body that is used twice is checked once.
 std::vector<CheckedNetwork> AllNetworks(const NetworkData& data,
                                         FindingSink* sink) {
   std::vector<CheckedNetwork> all;
@@ -124,7 +124,7 @@ void FindingSink::Add(uint64_t rank, Finding finding) {
     list.emplace_back(rank, std::move(finding));
     return;
   }
-  // Those that are not listed make the network invalid, too.
+  // Errors that are not listed make the network invalid, too.
   is_cut_ = true;
   cut_errors_ = cut_errors_ || is_error;
 }

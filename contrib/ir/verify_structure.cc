@@ -220,7 +220,7 @@ void NetworkCheck::CheckOutputLink(OperationId id, uint32_t slot) {
   const NetworkValue* const value = Find(data_, operation.outputs[slot]);
   std::string found = "is " + TitleOf(data_, operation.outputs[slot]);
   if (value == nullptr) {
-    // Its title says so.
+    // TitleOf() says already that there is no such value.
   } else if (value->kind != NetworkValue::Kind::kOutput) {
     found += ", which is not made by an operation";
   } else if (value->producer != id) {
@@ -291,8 +291,8 @@ void NetworkCheck::CheckProducerOf(ValueId id, const NetworkValue& value) {
   }
 }
 
-// Both ends of a link tell of it. The ends are listed and compared as sets,
-// since a value may have very many uses.
+// A use stands with the operation that reads and with the value that is read.
+// Both lists are compared as sets, since a value may have very many uses.
 void NetworkCheck::CheckUses() {
   const std::vector<Link> read = LinksOfOperations(data_);
   const std::vector<Link> listed = LinksOfValues(data_);
@@ -363,8 +363,8 @@ void NetworkCheck::CheckOutputList() {
   }
 }
 
-// positions_ has the first place of each operation: at every other place it is
-// there again.
+// positions_ has the first place of each operation: any other place where it
+// stands is a repeat.
 void NetworkCheck::CheckOrder() {
   for (uint32_t i = 0; i < data_.order.size(); ++i) {
     const OperationId id = data_.order[i];
@@ -407,7 +407,8 @@ void NetworkCheck::CheckCycles() {
   }
 }
 
-// A cycle is a fault of its own.
+// Two operations on cycles do not count: no order would be right for them, and
+// CheckCycles() reports the cycle.
 bool NetworkCheck::RunsBefore(OperationId id, OperationId maker) const {
   if (Find(data_, maker) == nullptr) return false;
   const uint32_t position = positions_[Index(maker)];

@@ -7,7 +7,7 @@
 
 #include "nodewise/support/machine.h"
 
-// Sums that have to stay in registers.
+// Loops over sums are unrolled, or the sums would not stay in registers.
 #if defined(__clang__)
 #define NODEWISE_UNROLL _Pragma("unroll")
 #else

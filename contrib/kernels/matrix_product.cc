@@ -24,7 +24,7 @@ constexpr int64_t kMostRows = 384;
 constexpr int64_t kMostColumns = 384;
 constexpr int64_t kFewestColumns = 32;
 constexpr int64_t kFewestRows = 48;
-// A multiple of the strips of the left factor at every level.
+// A multiple of the rows of a left strip at every level.
 constexpr int64_t kRowUnit = 12;
 // How many numbers of the left factor stay packed from one tile to the next.
 constexpr int64_t kMostKept = 1 << 19;
@@ -44,7 +44,6 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // factor in the order in which it lies and makes of it what the loop reads one
 // after the other, of any type.
 
-// How the products are cut into tiles.
 struct Tiling {
   int64_t rows;
   int64_t columns;
@@ -309,7 +308,8 @@ void MultiplyMatrices(const ProductSizes& sizes, Terms terms, PackStrips left,
   const int threads = work < 100'000 ? 1 : NumThreads();
   const Tiling tiling = TilingFor(sizes, threads);
   const int64_t workers = std::min<int64_t>(threads, tiling.tiles);
-  // Taken one by one, since other processes may slow one thread down.
+  // Threads take tiles one by one, since other processes may slow one of the
+  // threads down.
   std::atomic<int64_t> next = 0;
   ParallelFor(workers, work / static_cast<double>(workers),
               [&](int64_t, int64_t) {

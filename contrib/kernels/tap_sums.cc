@@ -14,14 +14,15 @@ namespace {
 using matrix_kernel::FilledUp;
 using matrix_kernel::kStripColumns;
 
-// With so few rows the matrix product is slower in any case; with more where a
-// row of outputs fills vectors, and the weights a cache.
+// With so few rows, and many items, the matrix product is slower in any case;
+// else it is slower where a row of outputs fills vectors, and the weights fit
+// into a cache.
 constexpr int64_t kFewRows = 4;
 constexpr int64_t kFewestOutputColumns = 16;
 constexpr int64_t kMostWeights = 1 << 16;
 constexpr int64_t kMostKeptSums = 1 << 20;  // Numbers of an item.
 constexpr int64_t kColumnsAtOnce = 128;
-// With so many items each thread makes its own.
+// With so many items, threads share the items and not the rows of one item.
 constexpr int64_t kManyItems = 8;
 constexpr double kNanosecondsPerTap = 0.1;
 constexpr int64_t kOutside = -1;
@@ -198,7 +199,7 @@ struct PartMaker {
   const std::vector<double> zeros = std::vector<double>(
       static_cast<size_t>(plan.last.output + kStripColumns));
 
-  // Part by part of a row, row by row.
+  // Parts are numbered along a row of outputs, row by row.
   void Make(int64_t item, int64_t part, const KeptItem& kept,
             const std::vector<double>& weights, StoreTile store) {
     const ProductSizes& sizes = plan.sizes;

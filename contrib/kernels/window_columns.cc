@@ -131,7 +131,7 @@ WindowColumns::Tap WindowColumns::TapOf(int64_t step) const {
   return tap;
 }
 
-// One step of all columns of a block.
+// Fills a row with what one step of the sum sees from each column of a block.
 template <typename T>
 void WindowColumns::FillRow(const T* channel, const Tap& tap, const Rows& rows,
                             double* to) const {

@@ -1,6 +1,6 @@
-// Evaluates one operation by its operator's row, between checks of what goes
-// in and what comes out: the kernels behind the rows rely on the one, and
-// everything that compares with the reference on the other.
+// Evaluates one operation by its operator's row, between checks of what goes in
+// and what comes out: kernels rely on checked inputs, and everything that
+// compares with the reference relies on checked outputs.
 
 #include "nodewise/op/evaluate.h"
 
@@ -64,10 +64,12 @@ absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
 void FillBounds(const ErrorBound& bound, const NDArray& output,
                 Bounds* bounds) {
   const auto count = static_cast<size_t>(CountOf(output));
-  // An operator knows best; what is exact may still be open in places.
+  // Bounds that the operator has set itself are kept: those of an exact
+  // operator, too, may be open in places.
   if (bounds->proved.size() == count) return;
   if (bound.kind == ErrorBound::Kind::kSum) {
-    // The operator fills them in; none can be given where it did not.
+    // Only the operator knows the terms of its sums: where it gave no bounds,
+    // the errors are unknown.
     bounds->proved.assign(count, std::numeric_limits<double>::quiet_NaN());
     bounds->expected = bounds->proved;
     return;
@@ -216,7 +218,8 @@ std::optional<LeastBounds> LeastBoundsOf(const OpAttrs& attrs,
   return LeastBounds{def.least_bound(attrs.get(), args), 0};
 }
 
-// As above, the arguments are only read.
+// No outputs are made here either, so the arguments need neither wanted ones
+// nor types.
 absl::StatusOr<std::optional<Bounds>> BoundsAt(
     const OpAttrs& attrs, const Tensors& inputs, const NDArray& output,
     absl::Span<const int64_t> elements) {

@@ -23,7 +23,8 @@ namespace {
 // A TextMemo holds no more bytes of texts.
 constexpr size_t kMostBytes = size_t{16} << 20;
 
-// The maximum number of attributes' faults that are listed.
+// A message lists so many faults of attributes: a hostile model may have any
+// number of them.
 constexpr size_t kMostProblems = 20;
 
 constexpr const char* kKinds[] = {

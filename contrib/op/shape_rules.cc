@@ -127,7 +127,7 @@ absl::Status RequireRank(const Inputs& in, size_t i, int rank) {
   return RequireRank(in, i, rank, rank);
 }
 
-// Sides that are not known on one side of the comparison may be anything.
+// A side that is not known, of the input or of `expected`, may be anything.
 absl::Status RequireShape(const Inputs& in, size_t i, const Shape& expected) {
   NODEWISE_RETURN_IF_ERROR(
       RequireRank(in, i, static_cast<int>(expected.size())));

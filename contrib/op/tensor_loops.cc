@@ -10,7 +10,8 @@
 namespace nodewise {
 namespace {
 
-// Below this many nanoseconds of work a second thread costs more than it does.
+// Starting a thread for less work than this, in nanoseconds, costs more time
+// than it saves.
 constexpr double kWorthAThread = 50'000;
 
 struct FloatFormat {
@@ -37,7 +38,8 @@ struct IsConvertedElement
     : std::bool_constant<E::kHasNumbers && !E::kIsCalculated> {};
 using ConvertedElements = ElementsWhere<IsConvertedElement>;
 
-// Integers of less than a byte: the ends of their range.
+// The ends of the range of an integer of less than a byte, which is stored in a
+// type of more bits.
 template <typename E, typename T = typename E::Stored>
 constexpr T LeastOfBits() {
   return std::is_signed_v<T> ? static_cast<T>(-(1 << (E::kDType.bits - 1))) : 0;
@@ -47,7 +49,8 @@ constexpr T LargestOfBits() {
   return static_cast<T>(LeastOfBits<E>() + (1 << E::kDType.bits) - 1);
 }
 
-// As FromDouble() does, but that integers end with the range of their bits.
+// Converts as FromDouble() does, but cuts integers off at the ends of the range
+// that their bits have.
 template <typename E>
 void StoreConverted(const double* from, int64_t begin, int64_t end,
                     const NDArray& tensor) {
@@ -133,7 +136,8 @@ HalfUlps::HalfUlps(DLDataType dtype) {
   if (!IsFloat(dtype)) return;
   const FloatFormat format = FormatOf(dtype);
   roundoff_ = format.roundoff;
-  // Times the roundoff, the least double is not 0.
+  // For a double, this product with the roundoff would underflow to 0: it is
+  // the smallest double at least.
   least_normal_ =
       std::max(format.least_normal,
                std::numeric_limits<double>::denorm_min() / format.roundoff);
@@ -222,8 +226,8 @@ void LoadDoubles(const NDArray& tensor, int64_t begin, int64_t end,
                   static_cast<size_t>(end - begin), to);
 }
 
-// Types that none calculates with have loops of their own: integers of a few
-// bits must be cut off at the ends of their range.
+// Types that no operator calculates with have loops of their own: integers of a
+// few bits must be cut off at the ends of their range.
 void StoreDoubles(const double* from, int64_t begin, int64_t end,
                   const NDArray& tensor) {
   if (IsConverted(tensor.dtype())) {

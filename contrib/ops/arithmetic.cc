@@ -137,7 +137,7 @@ struct Mod : ops::Mod {
   }
 };
 
-// Below opset 28.
+// Below opset 28 Mod took floats only with fmod.
 struct ModOfIntegers : Mod {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(Mod::Check(in));
@@ -344,8 +344,8 @@ struct Clip : ops::Clip, KeepsType {
   }
 };
 
-// From here on operators with any number of inputs.
-// A variadic input may be empty by its row, so it is refused here.
+// What follows is for operators with any number of inputs. Their rows would
+// allow none at all, which is refused here.
 absl::Status CheckAll(const Inputs& in,
                       absl::Status (*require)(const Inputs&, size_t)) {
   if (in.size() == 0) {

@@ -23,7 +23,6 @@ namespace {
 // its own, in a thread of its own: for each query its scores, their softmax,
 // and the sum of the values that this weighs.
 
-// The optional inputs.
 constexpr size_t kMask = 3, kPastKey = 4, kPastValue = 5, kLengths = 6;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

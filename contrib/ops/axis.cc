@@ -145,8 +145,8 @@ class ProductWay {
         tiny_(HalfUlp(dtype, 0)),
         least_normal_(tiny_ / UnitRoundoff(dtype)) {}
 
-  // Returns what may be lost of the next product: anything, behind one that
-  // the type does not hold.
+  // Returns how much of the next product may be lost: anything, once the type
+  // has not held an earlier one.
   double LostAt(double product) {
     const bool was_held = is_held_;
     const double size = std::fabs(product);

@@ -309,8 +309,8 @@ struct OneHot : WithAxis<ops::OneHot> {
   }
 };
 
-// Ones are stored one by one, since there are few of them: the type is not
-// looked at more often than that.
+// Ones are stored one by one, with a look at the type for each: there are few
+// of them.
 struct EyeLike : ops::EyeLike {
   static constexpr auto Fields() {
     return FieldList(Field<&EyeLike::dtype>("dtype"), Field<&EyeLike::k>("k"));

@@ -235,7 +235,6 @@ double ConvFlops(const Inputs& in, const TensorType& places) {
   return flops;
 }
 
-// Returns the window on actual inputs.
 absl::StatusOr<PlacedWindow> PlaceConv(const ops::ConvAttributes& op,
                                        const EvalArgs& args) {
   const auto weights = args.shape(1);
@@ -264,9 +263,8 @@ ConvProducts ProductsOf(const EvalArgs& args, int64_t group,
   return products;
 }
 
-// Packs the columns of items: image by image, group by group. The order of the
-// items, image by image and group by group, is that of the channels in memory,
-// so that the elements of an item are one piece.
+// An item is one group of channels of one image. Items are numbered as their
+// channels lie in memory, so that the elements of an item are one piece.
 auto PackerOf(const EvalArgs& args, int64_t group,
               const WindowColumns& columns) {
   const int64_t channels = args.shape(0)[1] / group;

@@ -338,7 +338,7 @@ absl::StatusOr<Term<Number>> Contract(const Term<Number>& a,
   // that of MultiplyIntegers().
   operands.left = {kFloat64, left.values.data(), product.depth, 1};
   operands.right = {kFloat64, right.values.data(), product.depth, 1};
-  // The first ones begin at 0.
+  // Both lists have the 0 of the first item already.
   for (int64_t i = 1; i < product.items; ++i) {
     operands.left_begins.push_back(i * product.rows * product.depth);
     operands.right_begins.push_back(i * product.columns * product.depth);

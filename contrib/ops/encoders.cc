@@ -92,7 +92,7 @@ absl::StatusOr<LabelTable> TableOf(const ops::LabelEncoder2& op) {
                     list(op.values_int64s, op.values_floats), NDArray()};
 }
 
-// Puts in what tensors say, which only version 4 has.
+// Adds what stands in tensors, which only version 4 has.
 absl::Status AddTensors(const ops::LabelEncoder& op, LabelTable* table) {
   const struct {
     const char* name;
@@ -186,7 +186,7 @@ absl::Status LookUp(EvalArgs& args, const LabelTable& table,
   });
 }
 
-// Both versions.
+// The rules of both versions of LabelEncoder.
 template <typename Class>
 struct Encoder : Class {
   // Version 4 has a tensor for each kind of lists, too.
@@ -242,7 +242,7 @@ struct Encoder : Class {
   }
 };
 
-// Made an integer; none for what fits into none.
+// Cuts a number off to an integer; none if that has more than 64 bits.
 template <typename T>
 std::optional<int64_t> AsCategory(T x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -581,7 +581,9 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     }
     return counts;
   }
-  // Returns the number that an n-gram adds to its place.
+  // Returns what an n-gram adds to its place in the output: how often it occurs
+  // (kTf), its weight if it occurs at all (kIdf), or the product of the two.
+  // Where no weights are given, each is 1.
   double TermOf(size_t ngram, int64_t count) const {
     double term = static_cast<double>(count);
     if (mode == NgramMode::kIdf) term = std::min(term, 1.0);

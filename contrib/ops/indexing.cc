@@ -32,8 +32,9 @@ struct Words<CacheMode> {
 
 namespace {
 
-// Indices along a side of the data: each element of theirs stands for the one
-// of the data at its own place, but for the place along that side.
+// Indices along one side of the data. An index stands for the element of the
+// data at the index's own place, except that along this side the index says
+// where.
 struct IndicesAlong {
   absl::Span<const int64_t> shape;  // That of the indices.
   std::vector<int64_t> strides;     // Those of the data.

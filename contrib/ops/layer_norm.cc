@@ -111,8 +111,9 @@ absl::StatusOr<NormRows> RowsFrom(const EvalArgs& args, int64_t axis) {
 DLDataType StashTypeOf(DLDataType stash_type) { return stash_type; }
 DLDataType StashTypeOf(int64_t stash_type) { return StashType(stash_type); }
 
-// What is normalized over all sides from an axis on. Single elements need the
-// moments of their row only, so their bounds can be had without all others.
+// The rules of operators that normalize over all sides from an axis on. Single
+// elements need the moments of their row only, so their bounds can be had
+// without all others.
 template <typename Class, int kFlops>
 struct RowNorm : NormRules<Class, kFlops> {
   static constexpr auto Fields() {

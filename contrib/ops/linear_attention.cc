@@ -22,10 +22,10 @@ struct Words<UpdateRule> {
 
 namespace {
 
-// A layer of models that keep a state of fixed size in place of all keys: an
-// attention that writes each step into a matrix. It begins with the state of an
-// earlier call and hands on the one at its end. Steps follow from each other,
-// so that only batches and heads can be split among threads.
+// A layer that keeps a state of fixed size in place of all keys: an attention
+// that writes each step into a matrix. It begins with the state of an earlier
+// call and hands on the one at its end. Steps follow from each other, so that
+// only batches and heads can be split among threads.
 
 // Roundings of the exponential and the multiplication by it.
 constexpr double kDecayRoundings = 5;
@@ -112,8 +112,9 @@ class StateError {
                      kSlack * (key_norm_ * column.written.expected + rest));
     }
   }
-  // Fill in the bounds of what q reads, from element `to` of the output on, and
-  // of the state. The smaller one is expected, but NaN stays NaN.
+  // BoundRead() fills in the bounds of what q reads, from element `to` of the
+  // output on, BoundState() those of the state. What is expected is no more
+  // than what is proved, but NaN stays NaN.
   void BoundRead(const double* state, const double* q, double scale,
                  int64_t to) const {
     const double norm = NormOfList(q, setting_.key_size);
@@ -126,7 +127,7 @@ class StateError {
       sum.result *= scale;
       const SumBound fresh = BoundSum(dtype_, sum);
       // Errors of the columns come in by the norm of q (Cauchy and Schwarz).
-      // The factor, and multiplying by it.
+      // `roundings` are those of the factor, and of multiplying by it.
       const double roundings = 4 * u_ * std::fabs(sum.result) +
                                2 * HalfUlp(setting_.dtype, sum.result);
       const double inherited = kSlack * size * norm;
@@ -186,7 +187,6 @@ class StateError {
 constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kPast = 3, kDecay = 4,
                  kBeta = 5;
 
-// Sides of one evaluation.
 struct Sides {
   int64_t batch;
   int64_t steps;
@@ -204,7 +204,6 @@ Dim PartOf(const Dim& side, int64_t parts) {
   return side.is_known() ? Dim(side.size() / parts) : Dim();
 }
 
-// All tensors as doubles.
 struct AttentionTensors {
   std::vector<double> q;
   std::vector<double> k;
@@ -254,7 +253,7 @@ struct HeadRunner {
   }
 
  private:
-  // The largest factor that an element of the state was multiplied by.
+  // Returns the largest factor that an element of the state was multiplied by.
   double Decay(int64_t row, int64_t head, double* state) {
     if (!decays) return 1;
     const auto heads = static_cast<size_t>(s.batch * s.steps * s.kv_heads);
@@ -302,7 +301,8 @@ struct HeadRunner {
     }
     if (error != nullptr) error->BoundRead(state, q, scale, to);
   }
-  // sums[m] = the sum of weights[d] * state[d][m].
+  // Multiplies the transposed state by `weights`. Rows are added up as they lie
+  // in memory; `sums` is one list for all steps, so that none takes memory.
   void AddUp(const double* weights, const double* state) {
     std::fill(sums.begin(), sums.end(), 0);
     for (int64_t d = 0; d < s.key_size; ++d, state += s.value_size) {

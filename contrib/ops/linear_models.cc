@@ -199,7 +199,7 @@ class Rows {
   std::vector<double> x_;
 };
 
-// Attributes are lists; their rows are cut out here.
+// Matrices among the attributes are lists, out of which rows are cut here.
 absl::Span<const float> Line(const std::vector<float>& matrix, size_t line,
                              size_t length) {
   return absl::MakeConstSpan(matrix).subspan(line * length, length);
@@ -304,8 +304,8 @@ constexpr auto VectorFields() {
                    Field<&Class::support_vectors>("support_vectors"));
 }
 
-// What both machines have; `vectors` of them. Lists are checked against each
-// other before any of them is indexed.
+// Checks the attributes that both support vector machines have, with `vectors`
+// vectors. Lists are checked against each other before any of them is indexed.
 absl::Status CheckVectors(const ops::SupportVectors& op, int64_t vectors) {
   if (vectors < 0) {
     return InvalidArgument("has {} support vectors, expected 0 or more",

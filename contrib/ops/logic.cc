@@ -161,7 +161,7 @@ struct BitShift : ops::BitShift {
   }
 };
 
-// Below opset 28.
+// The rules below opset 28, which brought signed integers.
 struct BitShiftOfUnsigned : BitShift {
   absl::Status Check(const Inputs& in) const {
     for (const size_t i : {0, 1}) {

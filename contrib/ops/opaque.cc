@@ -14,15 +14,16 @@
 namespace nodewise {
 namespace {
 
-// There is one for the whole process, since what evaluates an operation need
-// not know that it is opaque: a body, a region of a lowered graph read from
-// text, a node that is checked alone.
+// There is one runner for the whole process, since what evaluates an operation
+// need not know that it is opaque: a body, a region of a lowered graph read
+// from text, a node that is checked alone.
 struct RunnerOfProcess {
   std::mutex mutex;
   std::shared_ptr<const OpaqueRunner> runner;
 };
 
-// It is never destroyed, since a thread may still evaluate at the end.
+// The runner is never destroyed, since a thread may still evaluate when the
+// process ends.
 RunnerOfProcess& TheRunner() {
   static auto* const runner = new RunnerOfProcess;
   return *runner;

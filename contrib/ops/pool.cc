@@ -47,7 +47,6 @@ absl::Status CheckPool(const WindowAttributes& window, const Inputs& in) {
       .status();
 }
 
-// Describes the first output.
 absl::StatusOr<OutputInfos> InferPool(const WindowAttributes& window,
                                       const Inputs& in) {
   TensorType type(in.type(0).dtype);

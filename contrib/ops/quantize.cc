@@ -23,7 +23,6 @@ namespace {
 // neighbour, so every element may be off by one step; one step of a float
 // depends on where it is.
 
-// Returns the number rounded to this type.
 double RoundedTo(DLDataType dtype, double x) {
   VisitOneOf(FloatElements(), dtype, [&x](auto element) {
     x = ToDouble(FromDouble<typename decltype(element)::Stored>(x));
@@ -408,9 +407,9 @@ absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
   return absl::OkStatus();
 }
 
-// The common part of both. The `Rules` have Integers(): the product of integers
-// that they scale. Errors name the product that they come from, since its
-// inputs have other numbers than these.
+// The common part of QLinearConv and QLinearMatMul. The `Rules` have
+// Integers(): the product of integers that they scale. Errors name the product
+// that they come from, since its inputs have other numbers than these.
 template <typename Rules>
 struct QLinearProduct {
   absl::Status Check(const Inputs& in) const {

@@ -21,7 +21,7 @@ namespace nodewise {
 
 namespace {
 
-// From the constant term on.
+// Factors of a polynomial, from the constant term on.
 using Factors = std::array<double, 8>;
 
 // Factors of Wichura's approximation of the quantile (Applied Statistics 37,

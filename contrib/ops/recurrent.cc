@@ -417,7 +417,7 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
     }
     return infos;
   }
-  // There is one for each direction, or for each of its columns.
+  // Weights have one scale for each direction, or for each of its columns.
   static absl::Status CheckScale(const Inputs& in, size_t weights,
                                  size_t scale) {
     const DLDataType dtype = in.type(weights).dtype;

@@ -404,8 +404,8 @@ std::vector<int64_t> ElementsAt(const std::vector<Choices>& choices,
   return elements;
 }
 
-// The bound of an element is how far those are off that a kernel may take
-// instead. REQUIRES: all bounds are 0.
+// The bound of an element is its distance from the furthest of those that a
+// kernel may take instead. REQUIRES: all bounds are 0.
 void BoundByNeighbours(const ResizeRule& rule,
                        const std::vector<ResizedSide>& sides,
                        const std::vector<Taps>& taps, const NDArray& x,

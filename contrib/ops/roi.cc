@@ -13,8 +13,8 @@
 namespace nodewise {
 namespace {
 
-// These take regions of a map, given as boxes in units of the image, and make
-// bins of equal number out of each; MaxUnpool goes the other way, from the
+// The pools take regions of a map, given as boxes in units of the image, and
+// make bins of equal number out of each; MaxUnpool goes the other way, from the
 // result of a pool back to its place. All are moved or picked element by
 // element, except for the points of RoiAlign, which lie between four elements.
 

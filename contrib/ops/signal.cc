@@ -182,7 +182,7 @@ void LoadSignal(const DftRule& rule, const Signals& from, int64_t first,
     (*signal)[static_cast<size_t>(length - i)] =
         std::conj((*signal)[static_cast<size_t>(i)]);
   }
-  // Those that are their own mirror image are real.
+  // Numbers of a spectrum that are their own mirror image are real.
   (*signal)[0].imag(0);
   if (length % 2 == 0) (*signal)[static_cast<size_t>(length / 2)].imag(0);
 }
@@ -461,7 +461,7 @@ absl::Status EvaluateWindow(bool periodic, const Cosines& cosines,
   return absl::OkStatus();
 }
 
-// All three differ in their coefficients alone.
+// The three windows differ in their coefficients alone.
 template <typename Class>
 struct CosineWindow : Class {
   static constexpr auto Fields() {

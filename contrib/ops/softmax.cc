@@ -223,7 +223,8 @@ struct LogSoftmax {
     return 1.01 * of_sum + 4 * u * std::fabs(log) +
            kFunctionRoundings * u * std::max(1.0, std::fabs(log));
   }
-  // One less than are multiplied by the logarithm itself, which is rounded.
+  // Error() has 4 + kFunctionRoundings roundings of the logarithm; one is left
+  // out, since the logarithm that it is given is rounded itself.
   static double LeastBound(double) { return 3 + kFunctionRoundings; }
 };
 

@@ -347,7 +347,7 @@ struct TreeEnsemble : ops::TreeEnsemble {
         CheckNext("nodes_truenodeids", nodes_truenodeids, nodes_trueleafs),
         CheckNext("nodes_falsenodeids", nodes_falsenodeids, nodes_falseleafs));
   }
-  // What is next is a leaf or a node.
+  // An id is the index of a leaf or of a node, as `are_leaves` says.
   absl::Status CheckNext(const char* attribute, const Ints& ids,
                          const Ints& are_leaves) const {
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -506,7 +506,7 @@ class ForestMaker {
           Find(votes.names[1], votes.trees[i], votes.nodes[i]));
       NODEWISE_RETURN_IF_ERROR(CheckIndex(votes.names[2], votes.targets[i],
                                           static_cast<int64_t>(targets)));
-      // What says something of an inner node is never met.
+      // Votes of an inner node are never met.
       if (!place.is_leaf) continue;
       forest_.leaves[place.index].push_back(
           {static_cast<size_t>(votes.targets[i]), weights[i]});
@@ -550,7 +550,7 @@ TreeTensors TensorsOf(const ops::TreeEnsembleClassifier& op) {
           op.class_weights_as_tensor};
 }
 
-// The trees, and the numbers beside them, wherever they stand.
+// The trees, and the numbers beside them, from lists or from tensors.
 struct Trees {
   Doubles base;
   Doubles weights;
@@ -577,8 +577,8 @@ absl::StatusOr<Trees> TreesOf(const Class& op, size_t targets) {
   return trees;
 }
 
-// What both kinds do with rows of features. More features than the trees ask
-// for are fine.
+// Checks the rows of features, for regressors and classifiers alike. More
+// features than the trees ask for are fine.
 absl::Status CheckRows(const Inputs& in, const Forest& forest) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));

@@ -119,9 +119,9 @@ absl::Status CheckRemovable(const Network& network, const Operation& quantize,
   return CheckComesBack(network, from);
 }
 
-// The operation that does what both do.
-// FakeQuantize gives the floats back in the type that it reads. The integers
-// between are of the zero point's type unless the attribute says another.
+// Returns the FakeQuantize that does what both operations do. It gives the
+// floats back in the type that it reads. The integers between are of the zero
+// point's type unless the attribute says another.
 absl::StatusOr<ops::FakeQuantize> FakeQuantizeOf(const Network& network,
                                                  const Operation& quantize,
                                                  const Operation& dequantize,
@@ -183,7 +183,7 @@ absl::Status AddFactors(const Network& network, bool is_conv, Chain* chain) {
   return absl::OkStatus();
 }
 
-// Finds what reads the product's result.
+// A Relu or Clip may stand between the product and its QuantizeLinear.
 absl::Status AddReaders(const Network& network, Chain* chain) {
   const Operation* last = chain->product;
   NODEWISE_RETURN_IF_ERROR(CheckNoBarriers(network, *last));
@@ -259,7 +259,6 @@ absl::Status CheckActivation(const Network& network, const Operation& operation,
   return absl::OkStatus();
 }
 
-// Everything that is needed to make the merged operation.
 struct MergePlan {
   QuantizedProduct product;
   std::optional<IntegerBias> bias;

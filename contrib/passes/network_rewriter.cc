@@ -1,5 +1,5 @@
-// Names are looked up in sets of its own: a pass makes many operations, and
-// each would else search for a free name from the beginning.
+// A rewriter looks names up in sets of its own: a pass makes many operations,
+// and each would else search for a free name from the beginning.
 
 #include "contrib/passes/network_rewriter.h"
 
@@ -46,8 +46,9 @@ absl::StatusOr<ValueId> NetworkRewriter::Add(OpAttrs attrs,
                       .name = FreeName(name, &operation_names_),
                       .outputs = {FreeName(name, &value_names_)},
                       .before = before};
-  // It does the work of what it is called like, or a part of that of what it
-  // stands before.
+  // An operation that is called like another does its work, and any other a
+  // part of the work of the one that it stands before: so it is of the same
+  // origin.
   const OperationId replaced =
       network_.HasOperation(name) ? *network_.FindOperation(name) : before;
   if (replaced != kNoOperation) {

@@ -68,7 +68,8 @@ std::vector<double> LineSums(const NDArray& w, const Lines& lines,
   for (int64_t outer = 0; outer < lines.outer; ++outer) {
     for (int64_t k = 0; k < lines.depth; ++k) {
       for (int64_t inner = 0; inner < lines.inner; ++inner, ++at) {
-        // Zero points by axis are by line, those of other axes are refused.
+        // FindFacts() has refused zero points by any axis but that of the
+        // lines.
         const auto line = static_cast<size_t>(outer * lines.inner + inner);
         const double number =
             is_signed ? static_cast<int8_t>(bytes[at]) : bytes[at];

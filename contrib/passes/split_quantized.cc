@@ -18,7 +18,8 @@
 namespace nodewise {
 namespace {
 
-// The opsets that brought to QuantizeLinear and DequantizeLinear...
+// The opsets in which QuantizeLinear and DequantizeLinear got scales by axis,
+// scales by block, and results of another type than the scale's.
 constexpr int kAxesSince = 13;
 constexpr int kBlocksSince = 21;  // And 16-bit types, and the type by name.
 constexpr int kResultTypeSince = 23;
@@ -90,7 +91,7 @@ absl::StatusOr<QuantizedProduct> ProductOf(const Operation& operation,
   return product;
 }
 
-// Where both operators have the bias.
+// The bias of a QLinearConv; a QLinearMatMul has no input of this number.
 constexpr size_t kBias = 8;
 
 // A split is done regardless of how near the results are, so an error only
@@ -123,7 +124,6 @@ absl::StatusOr<ValueId> AddBiasScale(const QuantizedProduct& product,
   return rewriter.AddConstant(name, data);
 }
 
-// Adds what makes a float tensor of the integers.
 absl::StatusOr<ValueId> AddDequantize(const QuantizedTensor& tensor,
                                       const ScaleFacts& facts,
                                       OperationId before,
@@ -150,7 +150,8 @@ absl::StatusOr<ValueId> AddBias(const QuantizedProduct& product, ValueId bias,
   return rewriter.Add(op, {bias, scale}, before, name + "_dequantize_bias");
 }
 
-// Adds the operation on floats.
+// Adds the Conv or MatMul on floats behind a DequantizeLinear for each of its
+// inputs.
 absl::StatusOr<ValueId> AddFloatProduct(OperationId id,
                                         const QuantizedProduct& product,
                                         NetworkRewriter& rewriter) {

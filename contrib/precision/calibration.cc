@@ -32,7 +32,7 @@ absl::Status AddSample(const Network& network, const Interpreter& interpreter,
     return false;
   };
   NODEWISE_RETURN_IF_ERROR(interpreter.Run(sample, options).status());
-  // Behind the run, which has checked that the sample fits the network.
+  // After the run, which has checked that the sample fits the network.
   for (size_t i = 0; i < sample.size(); ++i) {
     AddTensor(network.value(network.inputs()[i]).name, sample[i], histograms);
   }

@@ -71,8 +71,8 @@ struct PrecisionRow {
   Precision precision;
   const char* name;
   DLDataType type;
-  // The opset that a network below it is given if it can be had in that, and
-  // the least that will do.
+  // A network of an older opset is raised to `wanted_opset` if possible, else
+  // as far as possible, but to `least_opset` at least.
   int wanted_opset;
   int least_opset;
 };
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<const RE2>> ParseKeep(const std::string& text) {
 // The opset from which on the bounds of Clip are inputs.
 constexpr int kClipOpset = 13;
 
-// Raises it as far as is wanted, or as far as its operations allow.
+// Raises the opset as far as is wanted, or as far as the operations allow.
 absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
   if (clip) {
     row.wanted_opset = std::max(row.wanted_opset, kClipOpset);
@@ -110,7 +110,7 @@ absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
   }
   const int before = network->opset();
   if (before >= row.wanted_opset) return absl::OkStatus();
-  // This succeeds where all operations mean the same in both.
+  // This succeeds where all operations mean the same in both opsets.
   if (network->SetOpset("", row.wanted_opset).ok()) return absl::OkStatus();
   absl::Status why_not;
   // From the top: a newer opset has operators that the lowered network is
@@ -124,7 +124,7 @@ absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
     }
     why_not = raised.status();
   }
-  // It is less good, and good enough.
+  // The opset of the network is less good than a newer one, and good enough.
   if (before >= row.least_opset) return absl::OkStatus();
   return InvalidArgument("{} needs opset {}: {}", row.name, row.least_opset,
                          MessageOf(why_not));

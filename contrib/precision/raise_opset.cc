@@ -69,8 +69,8 @@ absl::StatusOr<Values> Keep(const OldOperation& old, NetworkCopy& copy) {
   return Replace(old, old.As<Class>(), old.inputs, copy);
 }
 
-// Two inputs of which the second lies on sides of the first. Sides of 1 behind
-// its own make NumPy's rule find the same.
+// Converts an operator whose second input lies on sides of the first from an
+// axis on. Sides of 1 behind its own make NumPy's rule find the same sides.
 template <typename Old, typename Now>
 absl::StatusOr<Values> Align(const OldOperation& old, NetworkCopy& copy) {
   const auto& op = old.As<Old>();
@@ -97,8 +97,8 @@ absl::StatusOr<Values> Align(const OldOperation& old, NetworkCopy& copy) {
   return Replace(old, Now{}, {old.inputs[0], aligned}, copy);
 }
 
-// As one of a class that has all attributes of the older one and further ones,
-// which `now` has.
+// Converts to a class that has all attributes of the older one and further
+// ones, which `now` has.
 template <typename Attributes, typename Old, typename Now>
 absl::StatusOr<Values> Extend(const OldOperation& old, Now now,
                               NetworkCopy& copy) {
@@ -113,8 +113,8 @@ absl::StatusOr<Values> ConvertGemm(const OldOperation& old, NetworkCopy& copy) {
 template <typename Old>
 absl::StatusOr<Values> ConvertBatchNorm(const OldOperation& old,
                                         NetworkCopy& copy) {
-  // From this opset on an attribute says whether it trains, and the outputs of
-  // training are others.
+  // From this opset on an attribute says whether a BatchNormalization trains,
+  // and the outputs of training are others.
   constexpr int kSaysWhether = 14;
   if constexpr (!std::is_same_v<Old, ops::BatchNormalization9>) {
     if (!old.As<Old>().spatial) {
@@ -161,8 +161,8 @@ absl::StatusOr<Values> ConvertDropout(const OldOperation& old,
   return made;
 }
 
-// Returns the side that all distributions lie along, if those from `axis` on
-// are no more than one that is not 1 long. `axis` is the rank at most.
+// Returns the side along which all distributions lie: the only one from `axis`
+// on that is not 1 long. None if there are several. `axis` is the rank at most.
 std::optional<int64_t> OnlySide(const TensorType& type, int64_t axis) {
   if (!type.has_rank()) return std::nullopt;
   const int64_t rank = type.rank();
@@ -183,8 +183,8 @@ std::optional<int64_t> OnlySide(const TensorType& type, int64_t axis) {
   return only.value_or(rank - 1);
 }
 
-// Before, all sides from the axis on were one distribution: as in a matrix that
-// has them as its rows.
+// The older operator takes all sides from the axis on for one distribution, so
+// they are made the rows of a matrix.
 template <typename Old, typename Now>
 absl::StatusOr<Values> ConvertSoftmax(const OldOperation& old,
                                       NetworkCopy& copy) {

@@ -71,7 +71,7 @@ struct ShortFloatMaker {
       const bool becomes_short = old != kNoValue &&
                                  plan.StepOf(operation.id) != nullptr &&
                                  copy.old().value(old).type.dtype == kFloat32;
-      // Other values keep theirs, so that users find them under it.
+      // Other values keep their names, so that users find them.
       suffixes.push_back(becomes_short && copy.IsOutput(old) ? Suffix() : "");
     }
     NODEWISE_ASSIGN_OR_RETURN(

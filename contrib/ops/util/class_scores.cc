@@ -57,8 +57,8 @@ Approximate LogisticOf(const Approximate& x) {
   return y;
 }
 
-// It begins with the lowest float, not with minus infinity, so that scores of
-// minus infinity alone do not give NaN.
+// The maximum begins with the lowest float, not with minus infinity, so that
+// scores of minus infinity alone do not give NaN.
 double LargestValue(const Scores& scores) {
   double largest = -static_cast<double>(std::numeric_limits<float>::max());
   for (const Approximate& score : scores) {
@@ -67,8 +67,9 @@ double LargestValue(const Scores& scores) {
   return largest;
 }
 
-// e^(x - largest) over the sum of such, of those scores that count. What does
-// not is x e^-largest over the sum.
+// A score x becomes e^(x - largest) over the sum of all such. With `zero` above
+// 0, scores of at most that size are left out of the sum, and become x
+// e^-largest over it.
 void Softmax(double zero, Scores* scores) {
   const double largest = LargestValue(*scores);
   double sum = 0;
@@ -153,7 +154,7 @@ void TransformToTwo(PostTransform transform, OtherClass other, Scores* scores) {
   if (transform == PostTransform::kLogistic) {
     *scores = {LogisticOf(negative), LogisticOf(score)};
   } else if (transform == PostTransform::kProbit) {
-    // onnxruntime leaves the other class as the memory was.
+    // onnxruntime leaves the score of the other class uninitialized.
     complement = OpenProbit(complement);
     *scores = {complement, OpenProbit(score)};
     for (Approximate& each : *scores) each.proved = each.expected = kAnyError;

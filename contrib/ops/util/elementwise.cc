@@ -165,7 +165,6 @@ template absl::Status MapPairBlocks(EvalArgs&, const Broadcast&, DLDataType,
 template absl::Status MapPairBlocks(EvalArgs&, const Broadcast&, DLDataType,
                                     double, PairFunction<uint64_t>);
 
-// All types that are converted but not short floats.
 bool IsShortInteger(DLDataType dtype) {
   return IsConverted(dtype) && !IsShortFloat(dtype);
 }

@@ -139,7 +139,8 @@ struct RowWorker {
       LoadDoubles(args.in(0), begin, end, x);
     });
   }
-  // f(begin, end, x): what lies where in the tensors and in row_numbers.
+  // Calls f(begin, end, x) for each piece of a row: elements [begin, end) of
+  // the tensors, which are at x in row_numbers.
   template <typename F>
   void ForEachPiece(int64_t row, F f) {
     const int64_t length = rule.run / rule.pieces;
