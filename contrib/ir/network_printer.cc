@@ -91,8 +91,9 @@ class Printer {
     return value.id == id && value.producer == kNoOperation && value.slot == 0;
   }
 
-  // The list of inputs says the order of their statements. Where it does not
-  // have each of them once, they are written by number, and the list itself.
+  // Inputs are written in the order of the list of inputs. Where that list does
+  // not have each of them once, they are written by number, and so is the list
+  // itself.
   void PrintInputs() {
     std::vector<ValueId> of_kind;
     bool is_right = true;
@@ -136,8 +137,8 @@ class Printer {
     });
   }
 
-  // In the order in which they run; only where that does not list each of them
-  // once does it get a statement of its own.
+  // Operations are written in the order in which they run. Only an order that
+  // does not list each of them once gets a statement of its own.
   void PrintOperations() {
     std::vector<OperationId> all;
     ForEachOperation(

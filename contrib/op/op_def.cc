@@ -1,5 +1,6 @@
-// The parts of rows that need no types: attributes on their way between
-// members of classes and files, known elements, and the set of all rows.
+// What the rows of operators need beyond their templates: attributes on their
+// way between members of classes and files, known elements, and the set of all
+// rows.
 
 #include "nodewise/op/op_def.h"
 

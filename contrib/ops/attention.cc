@@ -214,7 +214,7 @@ struct AttentionHeads {
   struct Row {
     std::vector<double> scores;
     SumBound error{0, 0};
-    // The mask lets it see a key.
+    // The mask lets the query see a key.
     bool sees_any = false;
   };
   void Score(int64_t head, int64_t query, const double* q, bool with_bounds,

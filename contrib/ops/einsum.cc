@@ -68,7 +68,7 @@ absl::StatusOr<Equation> ParseEquation(const std::string& text) {
       term.push_back(kEllipsis);
       i += 2;
     } else if (!in_output && (c == ',' || text.compare(i, 2, "->") == 0)) {
-      // Both end a term, which may be empty: one number.
+      // A comma and an arrow both end a term. A term may be empty: one number.
       equation.terms.push_back(std::exchange(term, {}));
       in_output = c != ',';
       if (in_output) ++i;

@@ -58,7 +58,7 @@ absl::Status CheckTarget(const Inputs& in) {
   return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 1));
 }
 
-// Axes may be one number too.
+// The axes may be one number of rank 0, too.
 absl::Status CheckAxes(const Inputs& in) {
   return All(RequireType(in, 1, kInt64), RequireRank(in, 1, 0, 1));
 }

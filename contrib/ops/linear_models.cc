@@ -465,7 +465,7 @@ struct SVMClassifier : ops::SVMClassifier {
     }
     return absl::OkStatus();
   }
-  // A linear score for each class, all with the first of rho.
+  // A linear score for each class, all with the first number of rho.
   Winner Linear(absl::Span<const double> x, Scores* scores) const {
     for (size_t i = 0; i < Classes(); ++i) {
       scores->push_back(DotProduct(x, Line(coefficients, i, x.size()),

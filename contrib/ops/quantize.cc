@@ -99,7 +99,7 @@ absl::StatusOr<DLDataType> QuantizedType(const Inputs& in,
                         kQuantizedTypes);
 }
 
-// Scales may be powers of two in 8 bits.
+// Scales may be powers of two, which have a type of 8 bits (E8M0).
 bool IsPowerScale(const Inputs& in) {
   return in.type(1).dtype.code == kDTypeE8M0;
 }

@@ -20,7 +20,7 @@ namespace {
 
 RandomNumbers NumbersOf(const std::optional<float>& seed,
                         std::string_view stream) {
-  // A seed that is not given is another one than any that is.
+  // Without a seed the numbers are others than with any seed that can be given.
   constexpr uint64_t kNone = uint64_t{1} << 32;
   return RandomNumbers(
       seed.has_value() ? std::bit_cast<uint32_t>(*seed) : kNone, stream);

@@ -486,7 +486,7 @@ struct CosineWindow : Class {
 // equally wide.
 double MelOf(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 
-// Its inputs are single numbers, so nothing is known of the shape unless the
+// The inputs are single numbers, so nothing is known of the shape unless the
 // first two are constant.
 struct MelWeightMatrix : ops::MelWeightMatrix {
   static constexpr auto Fields() {

@@ -672,8 +672,9 @@ struct VoteRule {
   }
 
  private:
-  // The score is one of the second class. Where the votes are for that one the
-  // other has no score but 0, and the base does not count.
+  // The single score is one of the second class. Where the votes are for the
+  // second class, the first one has no score but 0, and the base does not
+  // count.
   Winner OfOneScore(Scores* scores) const {
     const double threshold = all_positive ? 0.5 : 0;
     if (voted == 1) {

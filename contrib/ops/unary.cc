@@ -62,7 +62,7 @@ struct Sign : ops::Sign, NumberMap<Sign> {
   }
 };
 
-// Opset 9 has it for integers too.
+// Opset 9 has Erf for integers, too.
 struct Erf : ops::Erf, NumberMap<Erf> {
   absl::Status Evaluate(EvalArgs& args) const {
     if (IsFloat(args.dtype(0))) return MapBlocks<double>(args, 4, &ErfAll);
@@ -98,9 +98,9 @@ struct Library : Class, FloatMap<Library<Class, kFunction>> {
   static double Of(double x) { return kFunction(x); }
 };
 
-// Such a function whose kernels are off by a few units at 1 wherever the result
-// is small: they reduce an angle, or take the logarithm of something near 1, or
-// subtract what is about 1.
+// A function of the C library whose kernels are off by a few units at 1
+// wherever the result is small: they reduce an angle, or take the logarithm of
+// something near 1, or subtract what is about 1.
 template <typename Class, double (*kFunction)(double)>
 struct Coarse : Class, FloatMap<Coarse<Class, kFunction>> {
   static double Of(double x) { return kFunction(x); }
@@ -343,7 +343,7 @@ struct Softsign : ops::Softsign, FloatMap<Softsign> {
   static double Of(double x) {
     return std::isinf(x) ? std::copysign(1, x) : x / (1 + std::fabs(x));
   }
-  // By the formula it is infinity over infinity.
+  // At infinities the formula gives infinity over infinity.
   static double Scale(double x, double y) {
     return std::isinf(x) ? std::fabs(x) : std::fabs(y);
   }
@@ -377,7 +377,7 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
   }
 
  private:
-  // As FromDouble(), which has too few digits here.
+  // Converts as FromDouble() does, whose doubles have too few digits here.
   template <typename T>
   static T Truncated(long double x) {
     if (std::isnan(x)) return 0;

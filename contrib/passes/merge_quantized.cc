@@ -84,8 +84,8 @@ absl::Status CheckComesBack(const Network& network,
   return absl::OkStatus();
 }
 
-// The integers between both are read by the second alone, or the pair stays
-// for its other readers.
+// Fails unless the pair can be replaced as a whole: an output of the network
+// between the two, or a barrier, would be lost.
 absl::Status CheckPair(const Network& network, const Operation& quantize,
                        const Operation& dequantize) {
   NODEWISE_RETURN_IF_ERROR(CheckNoBarriers(network, quantize));

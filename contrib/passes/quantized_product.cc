@@ -162,7 +162,7 @@ double ExactStepOf(const QuantizedProduct& product, size_t channel) {
   return product.x_facts.scales[0] * At(product.w_facts.scales, channel);
 }
 
-// As float32 has it.
+// x_scale * w_scale as float32 has it.
 double StepOf(const QuantizedProduct& product, size_t channel) {
   return static_cast<float>(ExactStepOf(product, channel));
 }

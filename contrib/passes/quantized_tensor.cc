@@ -1,3 +1,7 @@
+// What is known of one quantised tensor, regardless of what reads or makes it:
+// how its scale and zero point lie along it, what range its integers have, and
+// whether two tensors stand for floats alike.
+
 #include "contrib/passes/quantized_tensor.h"
 
 #include <algorithm>

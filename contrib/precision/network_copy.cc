@@ -1,4 +1,5 @@
 #include "contrib/precision/network_copy.h"
+
 #include "fmt/format.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"

@@ -129,8 +129,8 @@ struct ShortFloatMaker {
     return made;
   }
 
-  // Returns what a Cast of the network's own made the value of, if that has the
-  // type already.
+  // Where a Cast of the old network made the value, returns what it was made
+  // of, if that has the type already.
   ValueId BeforeCast(const NetworkValue& value) {
     if (value.producer == kNoOperation) return kNoValue;
     const Operation& maker = copy.old().operation(value.producer);

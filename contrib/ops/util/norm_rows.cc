@@ -46,7 +46,7 @@ Moments MomentsOf(const double* x, const NormRows& rule) {
   return moments;
 }
 
-// Only bounds need it, so it is not among the moments.
+// Only bounds need the mean size, so it is not among the moments.
 double MeanSize(const double* x, int64_t n) {
   double total = 0;
   for (int64_t i = 0; i < n; ++i) total += std::fabs(x[i]);

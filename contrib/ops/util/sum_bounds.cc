@@ -230,7 +230,8 @@ struct StripSummer {
   }
 
  private:
-  // Sees to it that the column lies by itself.
+  // Columns are turned group by group, when the first one of a group is asked
+  // for.
   void TurnTo(int64_t column, int64_t packed) {
     const int64_t group = column / kTurned;
     if (is_turned[static_cast<size_t>(group)]) return;
