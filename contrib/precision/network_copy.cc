@@ -1,7 +1,6 @@
 #include "contrib/precision/network_copy.h"
 
 #include "fmt/format.h"
-#include "nodewise/op/tensor_loops.h"
 #include "nodewise/support/status.h"
 
 namespace nodewise {
