@@ -25,7 +25,7 @@
 #include "nodewise/support/words.h"
 
 #ifdef NODEWISE_USE_PROFILER
-#include "nodewise/process/process_state.h"
+#include "nodewise/process/thread_census.h"
 #endif
 
 namespace nodewise {

@@ -13,7 +13,7 @@
 #include "nodewise/debug/run_observer.h"
 #include "nodewise/graph/finding.h"
 #include "nodewise/process/piped_child.h"
-#include "nodewise/process/process_state.h"
+#include "nodewise/process/thread_census.h"
 #include "nodewise/support/memory_use.h"
 #include "nodewise/support/status.h"
 #include "nodewise/support/ways.h"

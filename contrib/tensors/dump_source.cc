@@ -8,6 +8,7 @@
 #include "contrib/tensors/sources.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
+#include "nodewise/graph/dump_key.h"
 #include "nodewise/graph/dumped_graph.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/dump_key.h"
 #include "nodewise/ndarray/dtype.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status.h"

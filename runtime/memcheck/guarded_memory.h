@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nodewise/process/process_state.h"
+#include "nodewise/process/thread_census.h"
 
 namespace nodewise {
 

@@ -27,7 +27,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/process/isolation.h"
-#include "nodewise/process/process_state.h"
+#include "nodewise/process/thread_census.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/float_environment.h"
 #include "nodewise/support/run_mark.h"

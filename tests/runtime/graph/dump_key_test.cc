@@ -1,7 +1,8 @@
+#include "nodewise/graph/dump_key.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nodewise/graph/dumped_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/matchers.h"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/dump_key.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/kernels.h"
 #include "tests/support/matchers.h"

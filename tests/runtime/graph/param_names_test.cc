@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/dump_key.h"
 #include "nodewise/graph/graph_inputs.h"
 #include "tests/support/graph_builder.h"
 

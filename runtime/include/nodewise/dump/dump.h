@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/graph/by_node.h"
-#include "nodewise/graph/dumped_graph.h"
+#include "nodewise/graph/dump_key.h"
 #include "nodewise/graph/graph_index.h"
 #include "nodewise/graph/graph_json.h"
 #include "nodewise/graph/params.h"

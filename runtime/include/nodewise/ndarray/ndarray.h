@@ -142,4 +142,9 @@ absl::Status CopyToBytes(const DLTensor& from, void* data, size_t size);
 // Returns "float32 (1, 64)".
 std::string TypeToString(absl::Span<const int64_t> shape, DLDataType dtype);
 
+// Returns a compact tensor over memory and a shape that outlive it. What it is
+// used for must not write to either if they are constant.
+DLTensor TensorOver(const void* data, absl::Span<const int64_t> shape,
+                    DLDataType dtype, DLDevice device);
+
 }  // namespace nodewise

@@ -1,3 +1,5 @@
+// The forms of a profile for other programs: CSV, JSON and a trace.
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
