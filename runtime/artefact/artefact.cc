@@ -381,7 +381,7 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
 absl::StatusOr<std::string> WithBlankNetwork(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(std::string bytes, WithBlankFactories(path));
   const auto library = OpenVmLibrary(path);
-  // A damaged one is refused when it is loaded.
+  // A damaged VM library is refused when it is loaded.
   if (library.ok() && *library != nullptr) BlankBytecode(**library, &bytes);
   return bytes;
 }

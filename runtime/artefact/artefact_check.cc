@@ -54,7 +54,8 @@ bool LooksUpFunctions(const LibrarySummary& library) {
 
 using Names = std::set<std::string_view>;
 
-// Returns whether the node calls a function of the library.
+// The executor does itself what __nop and __copy ask for; all other functions
+// are the library's.
 bool CallsFunction(const GraphNode& node) {
   return node.kind == GraphNode::Kind::kFunction &&
          node.function != kNopFunction && node.function != kCopyFunction;
@@ -173,7 +174,7 @@ bool ParseGraphBesideCounts(GraphText text, Graph* graph,
 
 // --- The whole artefact ---
 
-// The number of nodes that nothing reads that are listed.
+// At most so many nodes that nothing reads are listed.
 constexpr size_t kMostUnread = 20;
 
 class ArtefactChecker {
@@ -414,7 +415,7 @@ class ArtefactChecker {
     }
   }
 
-  // Warns of what makes no difference to any result.
+  // Nothing that this finds makes a result wrong, hence warnings.
   void CheckRead(const Graph& graph) {
     const std::string& file = graph.text.name;
     if (graph.heads.empty()) {

@@ -53,7 +53,8 @@ std::string BuiltInNames() {
 }
 
 #ifndef NODEWISE_USE_PROFILER
-// Tells a caller who asks for the debug executor how to get it.
+// Registered in place of the debug executor, so that a caller hears how to get
+// it.
 Result RefuseDebug(PackedArgs) {
   return Unimplemented(
       "this build has no debug executor: it was configured with USE_PROFILER "

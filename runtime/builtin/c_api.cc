@@ -95,7 +95,8 @@ absl::Status CopyBetween(const DLTensor* from, const DLTensor* to) {
   return CopyTensor(view, *to);
 }
 
-// `alignment` is a wish: every device's kernels may count on that of tensors.
+// Kernels may count on the alignment of tensors, even if the caller asks for
+// less.
 absl::Status AllocateSpace(DLDevice device, size_t bytes, size_t alignment,
                            void** out) {
   NODEWISE_ASSIGN_OR_RETURN(Device * memory, FindDevice(device));
@@ -109,8 +110,8 @@ absl::Status AllocateSpace(DLDevice device, size_t bytes, size_t alignment,
   return absl::OkStatus();
 }
 
-// As a whole function of the C API: a stream is null, since no device has
-// others.
+// Serves functions of the C API that take a stream, which must be null: no
+// device has others.
 int RequireNoStream(const char* function, int device_type, int device_id,
                     TVMStreamHandle stream) {
   return CallFromC(function, {}, [&] {
@@ -174,8 +175,8 @@ int TVMObjectDerivedFrom(uint32_t child, uint32_t parent, int* is_derived) {
   });
 }
 
-// Hosts link to this and to the next one, but can have got nothing to call them
-// with.
+// Hosts link to TVMByteArrayFree and TVMExtTypeFree, but no function here hands
+// out what these free.
 int TVMByteArrayFree(TVMByteArray*) {
   return Report(Unimplemented(
       "TVMByteArrayFree: no function here gives out a byte array to free"));
@@ -331,7 +332,7 @@ int TVMArrayAlloc(const int64_t* shape, int ndim, int dtype_code,
   });
 }
 
-// Adopts the handle and drops it at once.
+// The adopted array ends here, and gives the handle's count back.
 int TVMArrayFree(TVMArrayHandle handle) {
   NDArray::AdoptHandle(handle);
   return 0;

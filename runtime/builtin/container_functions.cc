@@ -18,7 +18,7 @@ Result ItemAt(const std::vector<T>& items, int64_t index) {
                     items.size());
 }
 
-// How a message calls what a function takes first.
+// What a message says that the first argument of a function must be.
 template <typename T>
 constexpr const char* kNoun = "object";
 template <>
@@ -97,7 +97,8 @@ Result MapGetItem(PackedArgs args) {
   return NotFound("the map has no such key");
 }
 
-// Keys and values in turn.
+// (map) -> [key, value, key, value, ...], as TVM's own function of this name
+// returns it.
 Result MapItems(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
   std::vector<Value> items;

@@ -43,7 +43,7 @@ Result GetSystemLibrary(PackedArgs args) {
   return Value(std::move(module));
 }
 
-// Questions of a host that need no more than the module.
+// Each of these answers a function of a host whose only argument is the module.
 
 Result KindOf(Module& module) { return Value(module.kind()); }
 

@@ -257,7 +257,8 @@ Result SortWhole(PackedArgs args) {
   return Sort(job);
 }
 
-// (input, counts, output, axis, is_ascend): sorts the first elements of a row.
+// (input, counts, output, axis, is_ascend): only the first elements of each row
+// are sorted, as many as `counts` says.
 Result ArgSortPart(PackedArgs args) {
   SortJob job;
   NODEWISE_ASSIGN_OR_RETURN(job.input, args.TensorAt(0));

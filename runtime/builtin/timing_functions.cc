@@ -14,7 +14,6 @@
 namespace nodewise {
 namespace {
 
-// A function and how to time it.
 struct Evaluator {
   PackedFunc function;
   PackedFunc before_repeat;  // May be null.

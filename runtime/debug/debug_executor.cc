@@ -114,8 +114,6 @@ void DebugExecutor::StopRecording() {
   dump_status_ = absl::OkStatus();
 }
 
-// The inputs of a node come first in node_tensors_, its outputs right behind
-// them.
 TensorSpan DebugExecutor::InputsOf(NodeId node) const {
   return {node_tensors_.data() + first_tensor_[node],
           graph().node(node).inputs.size()};
@@ -285,7 +283,6 @@ absl::Status DebugExecutor::InvokeTimed(NodeId node,
   return status;
 }
 
-// One function node with all that watches it.
 absl::Status DebugExecutor::RunNode(NodeId node) {
   const WorkingOn on(graph().node(node).name);
   NODEWISE_RETURN_IF_ERROR(VisitObservers([&](NodeObserver& observer) {

@@ -62,7 +62,8 @@ absl::Status Liveness::Check(EntryId entry) const {
       index_.TitleOf(entry), index_.TitleOf(index_.NodeOf(*owner)), storage);
 }
 
-// The last patch of one memory counts, and is written last.
+// Where patches share a memory, the one that was set last is written last and
+// counts.
 void Patches::Set(EntryId base, NDArray contents) {
   std::erase_if(patches_,
                 [&](const Patch& patch) { return patch.base == base; });

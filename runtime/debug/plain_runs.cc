@@ -106,8 +106,8 @@ absl::StatusOr<std::vector<double>> DebugExecutor::MeasureApart(
 
 namespace {
 
-// In words; empty if they are the same. Compares bytes, not numbers: NaN equals
-// itself then, and a zero of the other sign does not.
+// Says how two arrays differ; "" if they are the same. Bytes are compared, not
+// numbers: NaN equals itself then, and a zero of the other sign does not.
 std::string DifferenceOf(const NDArray& a, const NDArray& b) {
   const std::string type = TypeToString(a.shape(), a.dtype());
   const std::string wanted = TypeToString(b.shape(), b.dtype());

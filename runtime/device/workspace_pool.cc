@@ -51,7 +51,8 @@ void* WorkspacePool::AllocWorkspace(size_t bytes) {
   Block* block = FindFree(rounded);
   if (block == nullptr) block = GrowOne(rounded);
   if (block == nullptr) return nullptr;
-  // Moves the block to the border; the free blocks it passes keep their order.
+  // The block becomes the latest in use. The free ones that it passes stay in
+  // the order in which they were freed, which FindFree() goes by.
   Block* const border = blocks_.data() + num_used_;
   std::rotate(border, block, block + 1);
   ++num_used_;
@@ -59,7 +60,7 @@ void* WorkspacePool::AllocWorkspace(size_t bytes) {
   return border->data;
 }
 
-// The search begins at the latest, which kernels free first.
+// Kernels free their latest block first, so the search begins there.
 absl::Status WorkspacePool::FreeWorkspace(void* data) {
   Block* const border = blocks_.data() + num_used_;
   Block* block = border;

@@ -58,7 +58,7 @@ class Flusher {
         std::this_thread::sleep_for(kPeriod);
       } while (FlushAll());
     });
-    // Without one, the next writer to be watched tries again.
+    // Without a thread, the next writer to be watched tries again.
     if (thread == nullptr) return;
     thread->detach();
     has_thread_ = true;
@@ -121,7 +121,8 @@ ChunkWriter::~ChunkWriter() {
 bool ChunkWriter::is_forked() const { return getpid() != owner_; }
 
 // The most chunks bound the memory of a run; a producer that is faster than the
-// disk waits here. That of a forked child fills one chunk over and over.
+// disk waits here. A forked child must not write, and fills one chunk over and
+// over.
 ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
   if (is_forked()) {
     failed_ = true;
@@ -148,8 +149,8 @@ ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
   return chunk;
 }
 
-// These chunks are not limited in number, because they take no memory of their
-// own.
+// Borrowed chunks are not limited in number, because they take no memory of
+// their own.
 void ChunkWriter::SubmitBorrowed(std::string_view bytes, GrowingFile* file) {
   if (is_forked()) return;
   Chunk* const chunk = chunks_.emplace_back(std::make_unique<Chunk>()).get();

@@ -271,7 +271,8 @@ class DumpWriterImpl final : public DumpWriter {
     if (status_.ok()) status_ = std::move(status);
   }
 
-  // Made last, which tells a complete dump from one that was cut short.
+  // The trace is made last, and so tells a complete dump from one that was cut
+  // short.
   absl::Status WriteTrace(absl::Span<const NodeTime> times) {
     NODEWISE_ASSIGN_OR_RETURN(trace_file_,
                               GrowingFile::Create(PathOf(kTraceFile)));

@@ -16,7 +16,7 @@
 namespace nodewise {
 namespace {
 
-// TVM's C API has one such place for each thread, too.
+// There is one for each thread, as in TVM's C API.
 struct ErrorSlot {
   ~ErrorSlot() { AbandonPythonException(status); }
 
@@ -88,7 +88,6 @@ void DropLastError() {
   if (HasLastError()) Exchange(absl::OkStatus()).IgnoreError();
 }
 
-// The convention of all functions in C: 0, or -1 with the error kept.
 int Report(absl::Status status) {
   if (status.ok()) return 0;
   SetLastError(std::move(status));

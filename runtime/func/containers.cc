@@ -53,9 +53,9 @@ ObjectHeader* GiveBoxed(const Value& value) {
 // change, and preceded by what this runtime sees: a pointer to the items.
 constexpr size_t kBefore = alignof(std::max_align_t);
 
-template <typename Items>
 // An array's items may be changed by compiled code, so what this runtime sees
 // is kept apart from them.
+template <typename Items>
 void* MemoryFor(size_t object_bytes, size_t count, Items items) {
   auto held = std::make_unique<Items>(std::move(items));
   auto* const memory = static_cast<char*>(
@@ -64,8 +64,8 @@ void* MemoryFor(size_t object_bytes, size_t count, Items items) {
   return memory + kBefore;
 }
 
-template <typename Items>
 // The pointer stands before the object, where no class of TVM's has a member.
+template <typename Items>
 Items& ItemsBefore(const void* object) {
   return **reinterpret_cast<Items* const*>(static_cast<const char*>(object) -
                                            kBefore);

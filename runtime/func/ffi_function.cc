@@ -363,7 +363,8 @@ absl::Status ValueToFfi(const Value& value, TVMFFIAny* result) {
   return absl::OkStatus();
 }
 
-// Only TVM's own runtime has this one; we must not.
+// This function must stay TVM's alone: where it is found, TVM's own runtime is
+// loaded.
 constexpr char kMoveFromRaised[] = "TVMFFIErrorMoveFromRaised";
 constexpr char kSetRaised[] = "TVMFFIErrorSetRaisedFromCStr";
 
@@ -462,7 +463,7 @@ absl::StatusOr<Value> FfiClosure::Call(const TVMFFIAny* args,
 int FfiClosure::Invoke(void* self, const TVMFFIAny* args, int32_t count,
                        TVMFFIAny* result) {
   const FfiClosure* closure = static_cast<FunctionHead*>(self)->owner;
-  // Between two such functions, nothing needs converting.
+  // A function of TVM-FFI's convention takes the arguments as they are.
   if (const auto* ffi =
           dynamic_cast<const FfiFunction*>(closure->function_.get())) {
     return ffi->safe_call()(ffi->self(), args, count, result);

@@ -123,7 +123,7 @@ void CallOurs(const FunctionObject& function, TvmArgs args,
   absl::StatusOr<Value> value =
       callee.CallPacked(PackedArgs(args.values, args.codes, args.count));
   if (!value.ok()) {
-    // The caller's language, and all that its convention has for errors.
+    // The caller is C++, whose functions report errors by exceptions alone.
     throw std::runtime_error(std::string(value.status().message()));
   }
   const auto keep = [&](const std::string& text, int code) {
@@ -191,10 +191,9 @@ void CallTheirs(const TvmStdFunction* function, TvmArgs args,
   function->invoke(&function->storage, &args, &result);
 }
 
-// A function of compiled C++ as one of ours.
+// A function of compiled C++ as one of ours. An exception must not pass through
+// frames of C, so it becomes the error of the call.
 template <typename Theirs>
-// An exception must not pass through frames of C, so it becomes the error of
-// the call.
 class TvmCallee final : public FunctionObject {
  public:
   explicit TvmCallee(Theirs* function)
@@ -244,7 +243,7 @@ std::string NameOfTvmType(const ObjectHeader& object) {
   try {
     if (name_of != nullptr) name = name_of(object.type_index);
   } catch (const std::exception&) {
-    // It knows it no better.
+    // The library does not know the type either, and its number stays the name.
   }
   if (library != nullptr) dlclose(library);
   return name;

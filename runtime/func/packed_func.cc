@@ -92,7 +92,7 @@ ReturnStorage& ThisThreadsStorage() {
   return storage;
 }
 
-// Returns an argument as `as` converts it.
+// Passes on the error of an argument that is missing.
 template <typename T>
 absl::StatusOr<T> Converted(const absl::StatusOr<ArgView>& arg,
                             absl::StatusOr<T> (ArgView::*as)() const) {
@@ -129,7 +129,7 @@ bool ArgView::IsText() const {
   return code_ == kTVMStr || code_ == kTVMBytes || TextObject() != nullptr;
 }
 
-// A bool is a number to functions that know none.
+// Functions that know no bool take one for a number.
 absl::StatusOr<int64_t> ArgView::AsInt() const {
   if (code_ == kTVMArgInt) return value_.v_int64;
   if (code_ == kTVMArgBool) return int64_t{value_.v_int64 != 0};
@@ -162,7 +162,7 @@ absl::StatusOr<DLDevice> ArgView::AsDevice() const {
   return Mismatch("device");
 }
 
-// Which form is used depends on the release.
+// TVM's releases pass a type as such or as text.
 absl::StatusOr<DLDataType> ArgView::AsDType() const {
   if (code_ == kTVMDataType) return value_.v_type;
   if (!IsText()) return Mismatch("type");
@@ -237,8 +237,8 @@ Ref<Object> ArgView::SharedObject() const {
   return Object::Share(ObjectHandle(), code_);
 }
 
-// The numbers in the message are those of the whole call, of which these may be
-// a part.
+// These may be a part of a call's arguments; the message counts from the first
+// argument of the call.
 absl::StatusOr<ArgView> PackedArgs::At(int index) const {
   if (index < count_) return ArgView(values_[index], codes_[index]);
   return InvalidArgument(
@@ -339,8 +339,7 @@ std::string Value::ToText() const {
   return "None";
 }
 
-// A type goes out as text, as TVM's own functions return it, and its host
-// parses it.
+// TVM's own functions return a type as text, which hosts parse.
 void Value::MoveToC(TVMValue* value, int* code) && {
   const ArgView view = View();
   *value = view.value();
@@ -413,7 +412,6 @@ absl::StatusOr<Value> Value::Copy(ArgView argument) {
   }
 }
 
-// The object owns the body, which owns what it captured.
 PackedFunc PackedFunc::FromBody(PackedBody body) {
   return PackedFunc(MakeRef<BodyFunction>(std::move(body)));
 }

@@ -54,10 +54,9 @@ constexpr size_t kBlockBytes = 1 << 16;
 constexpr size_t kAlignment = alignof(std::max_align_t);
 
 // Calls `set_number` or `set_tensor` with each place of a call and its
-// argument.
+// argument. A number's place is that among all arguments; tensors fill the
+// others in their order.
 template <typename SetTensor, typename SetNumber>
-// A number's place is that among all arguments; tensors fill the others in
-// their order.
 void ForEachArgument(absl::Span<const DLTensor* const> tensors,
                      absl::Span<const CallNumber> numbers, SetTensor set_tensor,
                      SetNumber set_number) {

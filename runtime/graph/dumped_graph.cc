@@ -92,7 +92,7 @@ class Restorer {
 // Every node of a dumped graph says its type as "T", and none has an op that
 // the compiler writes. One node that is otherwise makes it a plain graph.
 bool LooksLikeDumpedGraph(std::string_view text) {
-  // Most graphs need not be read for this.
+  // Most graphs lack this text and need not be parsed.
   if (text.find("\"type: ") == text.npos) return false;
   const OrderedJson json = Parsed(text);
   if (!json.is_object() || !json.contains("nodes")) return false;
@@ -117,8 +117,8 @@ bool ParseDumpedGraph(const GraphText& text, Graph* graph,
                                       OrderedJson::error_handler_t::replace)),
              graph, &found);
   graph->text = text;
-  // The text that was parsed is made up.
-  // Lines are those of the text that was given.
+  // The text that was parsed was made up here; lines must be those of the text
+  // that was given.
   for (Diagnostic& diagnostic : found.items()) {
     diagnostic.line = diagnostic.column = 0;
   }

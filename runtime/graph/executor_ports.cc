@@ -50,7 +50,7 @@ std::optional<size_t> GraphExecutor::OutputByTvmsName(
 }
 
 absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
-  // Only a name that is not there needs the others, for the hint.
+  // The other names are needed for the hint alone, if no output has this one.
   std::vector<std::string> names;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].name == name) return i;
@@ -87,7 +87,8 @@ void GraphExecutor::Repoint(uint32_t base, void* data) {
   }
 }
 
-// Only inputs that are alone in their memory have one: see MakeChanges.
+// Changes are kept only for inputs that are alone in their memory: see
+// MakeChanges().
 TensorChanges* GraphExecutor::ChangesOf(uint32_t entry) const {
   const auto found = changes_.find(plan_.base_of[entry]);
   return found == changes_.end() ? nullptr : found->second.get();
@@ -112,8 +113,8 @@ void GraphExecutor::MarkSet(Port* port) {
   port->is_set = true;
 }
 
-// The entry is in its slot again, without what it holds. An input gets it from
-// the caller anew; an output's is moved by who calls this.
+// Puts the entry back into its slot, but not its contents: the user sets an
+// input again, and those of an output are moved by the code that calls this.
 void GraphExecutor::Unbind(Port* port) {
   if (!port->external.defined()) return;
   if (port->is_copied) {
@@ -132,8 +133,8 @@ absl::Status GraphExecutor::CheckWritable(const Port& port) const {
                         port.is_param, is_linked_[plan_.slot_of[port.entry]]});
 }
 
-// A bound tensor is the caller's, must not be written to, may be what is
-// copied, and stays bound if that fails.
+// Writes to the slot even where a tensor is bound: that tensor is the caller's,
+// may be the very one that is copied, and stays bound if the copy fails.
 absl::Status GraphExecutor::CopyToSlot(const Port& port,
                                        const DLTensor& tensor) {
   DLTensor slot = tensors_[port.entry];

@@ -13,8 +13,8 @@ struct Overloaded : Visitors... {
 template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
-// A script finds the node by the key, which is unique; the number saves it the
-// graph.
+// A script finds the node by its key, which is unique, or by its number without
+// having the graph.
 void AddNode(const NodePlace& place, JsonWriter* json) {
   json->Add("node", place.key);
   json->Add("node_index", uint64_t{Index(place.node)});

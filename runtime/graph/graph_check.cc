@@ -10,7 +10,7 @@
 namespace nodewise {
 namespace {
 
-// What is said of a count of outputs, in messages.
+// "1 output", "2 outputs".
 std::string Outputs(uint32_t count) {
   return fmt::format("{} output{}", count, count == 1 ? "" : "s");
 }
@@ -307,9 +307,8 @@ class Checker {
 }  // namespace
 
 void CheckGraph(const Graph& graph, DiagnosticList* diagnostics) {
-  // The steps stop where errors would only follow from others, which looks at
-  // this list alone.
-  // Earlier findings do not count for this check.
+  // The checker stops where errors would only follow from others. It goes by
+  // this list alone, so that earlier findings do not stop it.
   DiagnosticList found;
   Checker(graph, &found).Check();
   diagnostics->Append(std::move(found));

@@ -269,7 +269,8 @@ void GraphExecutor::MakeChanges() {
   }
 }
 
-// Twins are nodes of a hash table, which stay in place when it grows.
+// Calls hold the addresses of the flat tensors, which are nodes of a hash table
+// and stay in place when it grows.
 DLTensor* GraphExecutor::ArgumentOf(uint32_t entry, bool flatten) {
   DLTensor& tensor = tensors_[entry];
   if (!flatten) return &tensor;

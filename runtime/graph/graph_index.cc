@@ -58,10 +58,10 @@ ByNode<std::string> MakeKeys(const Graph& graph) {
 
 }  // namespace
 
-template <typename T>
 // Counts the items of each list, adds the counts up to where each begins, and
 // fills the lists in the order of the members: one allocation for all lists of
 // a graph.
+template <typename T>
 GraphIndex::Lists<T>::Lists(size_t count,
                             const std::vector<std::pair<uint32_t, T>>& members)
     : begins_(count + 1), items_(members.size()) {
@@ -151,7 +151,8 @@ void GraphIndex::FindLifetimes() {
   }
 }
 
-// The executor calls nothing for these, so they take no time and read nothing.
+// Inputs are never called, nor are __nop that share their input's memory: they
+// take no time and read nothing.
 bool GraphIndex::IsFree(NodeId node) const {
   if (!graph_.IsFunction(node)) return true;
   return graph_.node(node).function == kNopFunction &&

@@ -14,10 +14,9 @@
 namespace nodewise {
 namespace {
 
-// Joins the lists of the attributes into entries, if they agree on how many
-// entries there are. The reader takes each list as it comes. Here they must
-// agree on how many entries there are, and a message blames the list that
-// differs.
+// Joins the lists of the attributes into entries. The reader takes each list as
+// it comes; here they must agree on how many entries there are, and a message
+// blames the list that differs.
 bool AssembleEntries(GraphLists lists, Graph* graph,
                      DiagnosticList* diagnostics) {
   if (!lists.shapes || !lists.dtypes || !lists.storage_ids) {
@@ -93,8 +92,8 @@ constexpr std::string_view kBuiltInAttribute = "nodewise.built_in";
 constexpr std::string_view kYes = R"(["size_t", 1])";
 
 // Returns a string as JSON that TVM reads too: TVM knows no \u escapes, so only
-// what must be escaped is, and bytes above 127 stay as they are. TVM's reader
-// takes bytes as they are.
+// what must be escaped is, and bytes above 127, which TVM's reader takes as
+// they are, stay.
 std::string Quote(std::string_view text) {
   constexpr std::string_view kEscaped = "\"\\\n\r\t";
   constexpr std::string_view kLetters = "\"\\nrt";

@@ -118,7 +118,8 @@ class MemoryObserver : public NodeObserver {
     if (index_.IsFree(node)) return absl::OkStatus();
     memory_.Watch(false);
     ++result_->nodes;
-    // First of all, since we rely on what they check.
+    // These checks come first: all that follows relies on the arguments, the
+    // process and the mappings being as they were.
     memory_.census().Note(Index(node));
     NoteLeftThreads(memory_.census());
     CheckArguments(node);

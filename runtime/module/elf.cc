@@ -217,12 +217,12 @@ absl::Status CheckIdent(Bytes bytes, const std::string& where) {
 
 // Reads a file of one of the two widths into an ElfFile. The records of that
 // width are read as they lie in memory, so this needs a little-endian host.
-template <int bits, typename Header, typename Segment, typename Section,
-          typename Dynamic, typename Symbol>
 // Every offset, size and count comes from the file and may be any number: each
 // is checked against the bytes that there are before it is used, and by
 // differences, since sums of them may wrap around. The order is that of the
 // loader: segments, the dynamic section in them, then the tables that it names.
+template <int bits, typename Header, typename Segment, typename Section,
+          typename Dynamic, typename Symbol>
 class Parser {
  public:
   Parser(Bytes bytes, std::string where) : notes_budget_(bytes.size()) {

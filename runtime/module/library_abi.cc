@@ -22,7 +22,6 @@ constexpr std::string_view kClassicNames[] = {
     "__TVMAPISetLastError", "__TVMFuncCall", "__tvm_module_ctx",
     "__tvm_dev_mblob",      "TVMFuncCall",   "TVMAPISetLastError"};
 
-// Each of these belongs to the classic convention alone.
 bool IsClassicSign(const ElfSymbol& symbol) {
   return std::ranges::find(kClassicNames, symbol.name) !=
          std::end(kClassicNames);

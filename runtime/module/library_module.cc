@@ -99,8 +99,8 @@ constexpr char kContextName[] = "__tvm_module_ctx";
 
 // --- What compiled code calls ------------------------------------------------
 
-template <typename Function>
 // A table holds functions of all types by their address.
+template <typename Function>
 void* Address(Function* function) {
   return reinterpret_cast<void*>(function);
 }

@@ -328,7 +328,7 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
     dlclose(handle);
     return known;
   }
-  // The facts move into the library.
+  // The names are copied first, since the facts move into the library.
   std::vector<std::string> variables;
   for (const auto& [name, bytes] : facts.variables) variables.push_back(name);
   auto library = MakeRef<SharedLibrary>(handle, std::move(facts));

@@ -46,7 +46,8 @@ int FindRange(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
-// With a prefix the names end so; all others are taken for functions.
+// A prefix may stand before either name, hence the endings. All other symbols
+// are taken for functions.
 bool IsVariable(std::string_view name) {
   return name.ends_with("__tvm_module_ctx") ||
          name.ends_with("__tvm_dev_mblob");

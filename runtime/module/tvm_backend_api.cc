@@ -29,8 +29,8 @@ absl::Status CheckArguments(const TVMValue* args, const int* type_codes,
   return absl::OkStatus();
 }
 
-// For functions that must return what their callee returns, which CallFromC()
-// would not pass on.
+// CallFromC() returns 0 or -1 alone. Functions that must pass on what their
+// callee returns check their arguments with this.
 int ReportNull(const char* function, const char* argument) {
   return Report(NullArgument(function, argument));
 }

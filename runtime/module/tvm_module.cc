@@ -156,7 +156,7 @@ TvmFunctionResult Module::TvmGetFunction(const void* name, const void*) {
   const std::string_view text = TextOf(name, &is_object);
   absl::StatusOr<PackedFunc> function = GetFunction(text);
   if (!function.ok()) {
-    // The caller's language, and all that its convention has for errors.
+    // The caller is C++, whose functions report errors by exceptions alone.
     throw std::runtime_error(std::string(function.status().message()));
   }
   void* const given = Object::Give(function->object());

@@ -67,8 +67,8 @@ uint16_t FloatToBfloat(float value) {
   return static_cast<uint16_t>((bits + 0x7FFF + odd) >> 16);
 }
 
-// Return what a pattern of a format stands for, and that of all patterns.
-// Constants are made of them, so that they are there before any code runs.
+// What a pattern of a short float stands for is calculated while compiling, so
+// that the constants are there before any code runs.
 
 // std::ldexp is not constexpr in C++20. Powers of two are exact at every step.
 constexpr double PowerOfTwo(int exponent) {

@@ -159,7 +159,7 @@ void CopyElements(const DLTensor& from, const DLTensor& to, Width width) {
   });
 }
 
-// As many bytes of the host's as the tensor has, and of the same type.
+// Describes memory of the host as a compact tensor of the same shape and type.
 DLTensor HostMemoryFor(const DLTensor& tensor, const void* data) {
   return TensorOver(data, ShapeOf(tensor), tensor.dtype, kCpu);
 }

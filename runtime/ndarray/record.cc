@@ -99,8 +99,7 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
   return record;
 }
 
-// Writes the same fields, with the CPU for the device and nothing in the
-// reserved ones.
+// The device is always the CPU, and the reserved fields are 0.
 void WriteRecordHead(absl::Span<const int64_t> shape, DLDataType dtype,
                      dmlc::Stream* stream) {
   stream->Write(kTensorMagic);

@@ -102,7 +102,7 @@ bool ClaimEnd(ChildReport::State state) {
   return report_of_child->state.compare_exchange_strong(running, state);
 }
 
-// Notes whose thread this is, which ends the process.
+// Notes which node has left behind the calling thread, which ends the process.
 void NoteThread() {
   const ThreadCensus* const census = ThreadCensus::Current();
   if (census == nullptr) return;
@@ -262,7 +262,7 @@ int RunInThread(absl::FunctionRef<void()> work) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   CatchCrashes();
-  // This process's may end it without a signal.
+  // The handler that the parent has set may end the process without a signal.
   std::set_terminate(&std::abort);
   // The pool's workers do not exist in the child, and no other code could give
   // the new ones a signal stack. They keep it for ever.
@@ -470,7 +470,7 @@ bool RunningChild::WaitForEnd(int64_t limit_ms) const {
       const int64_t wait = std::clamp<int64_t>(left.count(), 0, INT32_MAX);
       if (poll(&wanted, 1, static_cast<int>(wait)) > 0) return true;
     } else {
-      // A kernel before 5.3, or a sandbox.
+      // There is no descriptor to wait on: a kernel before 5.3, or a sandbox.
       if (HasEnded()) return true;
       std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
       pause_us = std::min<int64_t>(pause_us * 2, 2000);

@@ -144,8 +144,6 @@ class Isolation {
     return absl::OkStatus();
   }
 
-  // The outputs are one after the other: the child puts them there, the parent
-  // takes them.
   void CopyOutputs(NodeId node, bool is_child) {
     // Both sides walk the outputs in the same order, so no offsets need to be
     // passed.

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kPipeBytes = 1 << 20;
 // High enough to be out of the way, and below the usual limit of 1024.
 constexpr int kHighDescriptor = 900;
-// How often to look for the end of a child of which no descriptor tells it.
+// How often to look whether a child has ended that no descriptor tells of.
 constexpr int64_t kLookMs = 20;
 
 class Reader : public PipeReader {
@@ -42,8 +42,9 @@ class Reader : public PipeReader {
   // clock starts anew with each message.
   bool WaitForBytes() {
     auto end = Clock::now() + std::chrono::milliseconds(limit_ms_);
-    // Asked for when the child has been silent for a while: a look at it takes
-    // longer than most messages.
+    // How long the child had waited for a processor. It is read only once the
+    // child has been silent for a while, since that takes longer than most
+    // messages.
     std::optional<int64_t> waited_before;
     while (state_ == State::kOpen) {
       const auto left =
@@ -78,9 +79,9 @@ class Reader : public PipeReader {
  private:
   enum class Polled { kBytes, kEnd, kNothing };
 
-  // Moves the end on by what the child has waited for a processor; it is silent
-  // if that is nothing. The wait before the message is not known, and may be
-  // given once.
+  // Puts `end` off by the time that the child has waited for a processor;
+  // without such a wait, the child counts as silent. What it had waited before
+  // its last message is not known, and may be given once.
   void GiveMoreTime(Clock::time_point* end,
                     std::optional<int64_t>* waited_before) {
     const int64_t waited = child_.WaitedForProcessorMs();
@@ -111,8 +112,8 @@ class Reader : public PipeReader {
                        {child_.descriptor(), POLLIN, 0}};
     (void)poll(wanted, 2, static_cast<int>(wait_ms));
     if ((wanted[0].revents & POLLIN) != 0) return Polled::kBytes;
-    // Without a writer, or where processes that the child has left behind still
-    // hold its end.
+    // The pipe has no writer any more, or the child has ended while processes
+    // that it has left behind keep the pipe open.
     const bool has_ended = wanted[0].revents != 0 || wanted[1].revents != 0 ||
                            (child_.descriptor() < 0 && child_.HasEnded());
     return has_ended ? Polled::kEnd : Polled::kNothing;
@@ -189,12 +190,13 @@ absl::StatusOr<std::unique_ptr<PipedRun>> PipedRun::Start(
   }
   OpenDescriptor read_end(ends[0]);
   const OpenDescriptor write_end(ends[1]);
-  // Fewer changes between the processes; a smaller pipe does, too.
+  // With a large pipe the two processes take turns less often; a smaller one
+  // works, too.
   (void)fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);
   NODEWISE_ASSIGN_OR_RETURN(ChildRunner runner, ChildRunner::Create());
   NODEWISE_ASSIGN_OR_RETURN(RunningChild child, runner.Start([&] {
     close(ends[0]);
-    // Code that closes what it takes for its own rarely goes so far.
+    // Code that closes descriptors by number rarely goes so far.
     const int high = fcntl(ends[1], F_DUPFD_CLOEXEC, kHighDescriptor);
     if (high >= 0) close(ends[1]);
     PipeWriter writer(high >= 0 ? high : ends[1]);

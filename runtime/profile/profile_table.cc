@@ -115,7 +115,6 @@ std::vector<TableRow> MeasurementRows(const Graph& graph,
   return rows;
 }
 
-// The columns of names.
 constexpr size_t kNameColumn = 0;
 constexpr size_t kOpsColumn = 1;
 

@@ -133,8 +133,8 @@ absl::StatusOr<Ref<TvmReport>> TakeReport(PackedArgs args) {
 }
 
 absl::StatusOr<bool> TakeFlag(PackedArgs args, int index) {
-  // A host of TVM 0.8 has no column sums and leaves this out; TVM's Python
-  // package passes true.
+  // A host of TVM 0.8, which has no column sums, passes no such flag; TVM's
+  // Python package passes true.
   if (index >= args.size()) return true;
   NODEWISE_ASSIGN_OR_RETURN(const int64_t flag, args.IntAt(index));
   return flag != 0;

@@ -63,7 +63,7 @@ class TableSize {
   size_t line_ = 256;  // The columns that are always there.
 };
 
-// Counts separators, and 308 digits at most.
+// An upper limit: a number may have 309 digits, and separators between them.
 size_t NumberWidth(double value) { return std::fabs(value) < 1e18 ? 40 : 420; }
 
 // Nlohmann's SAX interface. It knows what may come next at every point, so

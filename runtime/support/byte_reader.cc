@@ -48,7 +48,7 @@ absl::Status ByteReader::ErrorAt(size_t offset,
   return DataLoss("{}: byte {}: {}", where_, base_ + offset, message);
 }
 
-// Readers of files that may be cut short ask for this afterwards.
+// Readers of files that may be cut short ask ran_out() afterwards.
 absl::Status ByteReader::RanOut(size_t offset, std::string_view message) {
   ran_out_ = true;
   return ErrorAt(offset, message);

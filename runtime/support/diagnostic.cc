@@ -167,7 +167,7 @@ void DiagnosticList::Add(Diagnostic diagnostic) {
                             fmt::format("at most {}", kMostDiagnostics),
                             "mend these first"});
   }
-  // One that is not listed still keeps the file from being used.
+  // A fault that is not listed still keeps the file from being used.
   if (diagnostic.severity == Severity::kError) {
     diagnostics_.back().severity = Severity::kError;
   }

@@ -52,7 +52,7 @@ thread_local LeftPlace left_place;
 const char* program_name = "";
 int status_at_end = 0;
 
-// Which one it is, for those who may allocate nothing.
+// What was thrown, for code that may not allocate a status.
 enum class Thrown { kNothing, kOutOfMemory, kText, kUnknown };
 
 struct Handled {
@@ -61,8 +61,8 @@ struct Handled {
 };
 
 // std::length_error is what a container says of a size that no memory has.
-template <typename Use>
 // `use` gets the text while the exception that owns it lives.
+template <typename Use>
 auto WithHandled(Use use) {
   try {
     throw;
@@ -77,7 +77,8 @@ auto WithHandled(Use use) {
   }
 }
 
-// Has no memory to ask for, and other threads still run.
+// There may be no memory to ask for, and other threads still run: hence write()
+// and _exit().
 [[noreturn]] void SayAndEnd(Handled handled) {
   char line[512];
   char* at = line;
@@ -112,8 +113,8 @@ auto WithHandled(Use use) {
 }
 
 // A library that does not look at what malloc returned crashes on a null
-// pointer. When there is memory, the crash is one, and ends the process as it
-// would have.
+// pointer. Where there is memory, the crash has another reason, and ends the
+// process as it would have.
 void OnCrash(int signal_number) {
   if (MemoryIsShort()) SayAndEnd({Thrown::kOutOfMemory, kOutOfMemory});
   signal(signal_number, SIG_DFL);
@@ -197,8 +198,8 @@ std::string_view WorkingOn::Place() {
 
 void ForgetLeftPlace() { left_place.size = 0; }
 
-// It counts as a shortage of the process, since what was worked on is missing
-// in the results.
+// Running out of memory counts as a shortage of the process, since what was
+// worked on is missing in the results.
 absl::Status OutOfMemory(std::string_view place) {
   std::string text(place);
   if (!text.empty()) text += ": ";

@@ -221,7 +221,7 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
   return file;
 }
 
-// A terminal that is opened so does not become the process's own.
+// O_NOCTTY: a terminal must not become that of the process.
 absl::Status OutputFile::OpenInPlace() {
   // O_NONBLOCK: a pipe without a reader is refused, not waited for.
   descriptor_ = OpenDescriptor(

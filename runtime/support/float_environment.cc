@@ -14,18 +14,19 @@
 namespace nodewise {
 namespace {
 
-// Each thread has its own registers; so is this.
+// There is one for each thread, which has registers of its own.
 struct ThreadState {
   bool is_default = false;     // The thread judges.
   FloatEnvironment candidate;  // Where is_default.
   FloatWatch* watch = nullptr;
 };
 
-// Threads of the pool have seen none before their first.
+// Workers that have taken over nothing yet have generation 0, which must be an
+// older one.
 std::atomic<uint32_t> generation{1};
 
-// Finding it takes as long as reading the registers, so that it is asked for
-// once in a look.
+// Finding the state of a thread takes as long as reading the registers, so
+// functions find it once and pass it on.
 ThreadState& OfThread() {
   constinit thread_local ThreadState state;
   return state;
@@ -363,7 +364,7 @@ KeepCandidateFloats::~KeepCandidateFloats() {
   }
 }
 
-// Made in the thread that makes another one, before it does.
+// Must be made in the thread that is about to make another one.
 ThreadFloats::ThreadFloats()
     : is_default_(HasDefaultFloats()), candidate_(CandidateFloats()) {}
 

@@ -36,7 +36,6 @@ std::string ArrayOf(const Items& items, TextOf text_of) {
 
 }  // namespace
 
-// Two blanks for each level, a comma after all but the last.
 void JsonWriter::NextMember(std::string_view key) {
   text_ += is_first_ ? "\n" : ",\n";
   text_.append(2 * depth_, ' ');

@@ -65,7 +65,7 @@ RunMark::Phase RunMark::phase() const {
              : Phase::kOurs;
 }
 
-// The list need not end, either, where it should.
+// Nor need the list of titles end where it should.
 std::string RunMark::TitleOf(uint32_t node) const {
   const char* at = titles_;
   const char* const end = titles_ + kTitleBytes;

@@ -251,7 +251,6 @@ absl::StatusOr<TemporaryFolder> TemporaryFolder::Create(
   }
 }
 
-// Registered from the first moment on.
 TemporaryFolder::TemporaryFolder(std::string path)
     : path_(std::move(path)),
       owner_(getpid()),

@@ -17,8 +17,8 @@ namespace {
 struct CodeRange {
   char32_t first, last;
 };
-// The ones that the header lists. Terminals obey some of them, and editors show
-// text in another order for others.
+// The unsafe characters that the header lists. Terminals obey some of them, and
+// editors show text in another order for others.
 constexpr CodeRange kUnsafe[] = {
     {0x00, 0x1F},     {0x7F, 0x9F},      {0x61C, 0x61C},   {0x200B, 0x200B},
     {0x200E, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
@@ -64,10 +64,10 @@ Character NextCharacter(std::string_view text) {
   return {code, text.substr(0, length)};
 }
 
-// Returns the text with what `replace` appends for what is unsafe.
+// Returns the text with what `replace` appends for what is unsafe. Safe
+// characters, which nearly all are, go through without a look at what replaces
+// others.
 template <typename Replace>
-// Safe characters, which nearly all are, go through without a look at what
-// replaces others.
 std::string Replaced(std::string_view text, const Replace& replace) {
   std::string replaced;
   replaced.reserve(text.size());
@@ -125,7 +125,8 @@ std::string Printable(std::string_view text) {
   return Replaced(text, &AppendEscape);
 }
 
-// Newlines and tabs are ours in such a text.
+// The program has put the newlines and tabs into such a text itself, so they
+// stay.
 std::string PrintableLines(std::string_view text) {
   return Replaced(text, [](const Character& character, std::string* out) {
     if (character.bytes == "\n" || character.bytes == "\t") {

@@ -201,8 +201,8 @@ VmReader::Result VmReader::MakeTuple(const Call& call) {
   return Keep(Kind::kTuple, call.args, &tuples_);
 }
 
-// The map keeps them, since bytecode takes the same item out again and again.
-// Each item of an input that is a tuple is an input too.
+// Each item of an input that is a tuple is an input too. The map keeps these,
+// since bytecode takes the same item out again and again.
 absl::StatusOr<uint32_t> VmReader::ItemOf(VmInput* tuple, int64_t item) {
   const auto known = tuple->items.find(item);
   if (known != tuple->items.end()) return known->second;
@@ -235,7 +235,8 @@ VmReader::Result VmReader::TupleItem(const Call& call) {
                      fmt::format("one of its {}", items->size()));
 }
 
-// It frees an item early, which a plan of storages makes needless.
+// Bytecode frees an item early with this, which a plan of storages makes
+// needless.
 VmReader::Result VmReader::TupleResetItem(const Call& call) {
   if (InputOf(call.args[0]) != nullptr) return Value();
   NODEWISE_RETURN_IF_ERROR(TupleItem(call).status());
@@ -266,7 +267,8 @@ VmReader::Result VmReader::CallWithDims(const Call& call) {
 // Checks and shapes: what bytecode knows of its inputs and computes with
 // dimensions.
 
-// Each of these returns what an argument must be, or what it is instead.
+// The functions below return an argument of the kind that is wanted, or an
+// error that says what it is instead.
 absl::StatusOr<int64_t> VmReader::IntOf(const Call& call, size_t index) const {
   if (Is(call, index, Kind::kInt)) return call.args[index].number;
   return WrongArgument(call, index, "a number");
@@ -328,8 +330,8 @@ absl::Status VmReader::CheckSlot(const Heap* heap, int64_t slot) const {
                      fmt::format("one of the {}", size));
 }
 
-// One of another rank is not for this function, which the check of the bytecode
-// will say.
+// A given type of another rank does not fit this function, and the check in the
+// bytecode will say so.
 const VmInputType* VmReader::GivenFor(const VmInput& input) const {
   const VmTensor& tensor = program_.tensors[input.tensor];
   for (const VmInputType& given : binding_.inputs) {
@@ -572,7 +574,7 @@ VmReader::Result VmReader::ComputeDims(const Call& call) {
   return Value();
 }
 
-// No memory is taken for its size.
+// A heap of any size costs nothing, since no memory is taken for it.
 VmReader::Result VmReader::AllocShapeHeap(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
   if (size < 0) {

@@ -228,7 +228,7 @@ class GraphMaker {
   std::unordered_set<std::string> taken_;
 };
 
-// The list that the other overload returns, in one line.
+// Puts the reasons into one message, on one line.
 absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
                      const DiagnosticList& reasons) {
   std::string text;

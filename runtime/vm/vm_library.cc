@@ -17,8 +17,8 @@ namespace nodewise {
 
 namespace {
 
-// The second one was added with the scopes, which a file of the first does not
-// have.
+// Files that begin with the second number have memory scopes, those with the
+// first have none.
 constexpr uint64_t kMagic = 0xD225DE2F4214151D;
 constexpr uint64_t kMagicWithScopes = 0xD225DE2F4214151E;
 constexpr uint64_t kLeastString = sizeof(uint64_t);
@@ -201,8 +201,8 @@ absl::Status ReadConstants(ByteReader* reader, VmExecutable* executable) {
   return absl::OkStatus();
 }
 
-// They are not copied, since they may be at any alignment and most are read
-// once.
+// The words are not copied, since they may be at any alignment and most are
+// read once.
 absl::StatusOr<absl::Span<const uint8_t>> ReadWords(ByteReader* reader,
                                                     const char* what) {
   NODEWISE_ASSIGN_OR_RETURN(const uint64_t count,
@@ -373,7 +373,7 @@ absl::StatusOr<VmInstruction> DecodeVmInstruction(
   return instruction;
 }
 
-// Before, 6 and 7 were TVM's own numbers for two floats of 8 bits.
+// Before TVM-FFI, 6 and 7 were TVM's own numbers for two floats of 8 bits.
 DLDataType VmDType(DLDataType dtype, VmEra era) {
   if (era == VmEra::kFfi || dtype.bits != 8) return dtype;
   if (dtype.code == 6) dtype.code = kDTypeE4M3;

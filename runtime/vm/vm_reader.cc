@@ -101,7 +101,8 @@ absl::Status VmReader::ReadCall(const VmInstruction& instruction) {
   return SetRegister(instruction.target, result);
 }
 
-// Where the callee is fine nothing can be said.
+// After a branch the arguments are not known, so nothing is said of a callee
+// that a graph could call.
 void VmReader::ListCall(const VmInstruction& instruction) {
   const VmFunction& callee =
       executable_.functions[static_cast<size_t>(instruction.function)];
