@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "contrib/lab/autotest/candidates/run_executor.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nodewise/ops/ops.h"
@@ -216,39 +215,6 @@ std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options) {
   }
   std::ranges::move(PlainVariantsOf(options), std::back_inserter(variants));
   return variants;
-}
-
-// A variant that cannot be made says nothing, and one that refuses the case has
-// not made it right: only what agrees, or may agree, makes the finding go away.
-std::string Attribute(const AutotestFinding& finding,
-                      const std::vector<CandidateVariant>& variants) {
-  if (variants.empty()) return "nothing of this candidate can be switched off";
-  const CaseReference reference(finding.made);
-  std::vector<std::string> gone;
-  for (const CandidateVariant& variant : variants) {
-    const auto candidate = variant.make();
-    if (!candidate.ok()) continue;
-    const CandidateOutputs actual =
-        RunOnce(**candidate, *finding.made.network, finding.set.inputs,
-                finding.made.backward.get());
-    const CaseVerdict verdict =
-        reference.Judge(finding.set, finding.expected, actual);
-    if (verdict.outcome <= CaseOutcome::kInconclusive) {
-      gone.push_back(variant.without);
-    }
-  }
-  if (!gone.empty()) {
-    return fmt::format("goes away without {}",
-                       fmt::join(gone, ", or without "));
-  }
-  constexpr size_t kMostNamed = 8;
-  std::vector<std::string> names;
-  for (const CandidateVariant& variant : variants) {
-    if (names.size() < kMostNamed) names.push_back(variant.without);
-  }
-  return fmt::format("stays, no matter what is switched off ({}{})",
-                     fmt::join(names, ", "),
-                     variants.size() > kMostNamed ? ", ..." : "");
 }
 
 }  // namespace nodewise

@@ -130,4 +130,9 @@ absl::StatusOr<OperatorCase> DrawNumber(
     absl::Span<const OperatorDef* const> rows, uint64_t seed, uint64_t number,
     std::vector<uint64_t>* choices, uint64_t* refused);
 
+// Judges a finding again with one thing less at a time, and says without which
+// it goes away.
+std::string Attribute(const AutotestFinding& finding,
+                      const std::vector<CandidateVariant>& variants);
+
 }  // namespace nodewise

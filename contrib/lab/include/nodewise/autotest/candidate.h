@@ -60,6 +60,12 @@ class Candidate {
   virtual void Run(CandidateJobs jobs, Take take) = 0;
 };
 
+// A candidate with one of its features switched off.
+struct CandidateVariant {
+  std::string without;  // "fusing"
+  std::function<absl::StatusOr<std::unique_ptr<Candidate>>()> make;
+};
+
 // Computes one network on one set.
 using NetworkFunction = std::function<CandidateOutputs(
     const Network& network, const std::vector<NDArray>& inputs)>;

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nodewise/autotest/autotest_run.h"
 #include "nodewise/autotest/candidate.h"
 #include "nodewise/foreign/c_compiler.h"
 #include "nodewise/foreign/known_programs.h"
@@ -33,17 +31,7 @@ struct CandidateOptions {
 absl::StatusOr<std::unique_ptr<Candidate>> MakeAutotestCandidate(
     const CandidateOptions& options);
 
-// A candidate with one of its features switched off.
-struct CandidateVariant {
-  std::string without;  // "fusing"
-  std::function<absl::StatusOr<std::unique_ptr<Candidate>>()> make;
-};
 // Returns what can be switched off; empty if nothing can.
 std::vector<CandidateVariant> VariantsOf(const CandidateOptions& options);
-
-// Judges a finding again with one thing less at a time, and says without which
-// it goes away.
-std::string Attribute(const AutotestFinding& finding,
-                      const std::vector<CandidateVariant>& variants);
 
 }  // namespace nodewise
