@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/demo/demo_network.h"
+#include "nodewise/demo/layer_builder.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/ops/conv.h"
 #include "nodewise/ops/layout.h"
