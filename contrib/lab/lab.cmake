@@ -60,7 +60,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   lab/autotest/spaces/classic_spaces.cc
   lab/autotest/draw/configuration.cc
   lab/autotest/draw/smaller_case.cc
-  lab/autotest/dual/dual_object.cc
+  lab/autotest/dual/dual_program.cc
   lab/autotest/spaces/fill_spaces.cc
   lab/autotest/finding_folder.cc
   lab/autotest/candidates/foreign_candidate.cc

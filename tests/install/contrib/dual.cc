@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "nodewise/autotest/candidate_list.h"
-#include "nodewise/autotest/dual_object.h"
+#include "nodewise/autotest/dual_program.h"
 #include "nodewise/ops/ops.h"
 
 using namespace nodewise;  // NOLINT: as its users write it

@@ -1,5 +1,3 @@
-#include "nodewise/autotest/dual_object.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nodewise/autotest/dual_program.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/op/tensor_loops.h"
 #include "nodewise/ops/ops.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "nodewise/autotest/dual_object.h"
+#include "nodewise/autotest/dual_program.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/ops/ops.h"
 #include "tests/support/matchers.h"

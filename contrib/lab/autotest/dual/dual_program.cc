@@ -1,4 +1,4 @@
-#include "nodewise/autotest/dual_object.h"
+#include "nodewise/autotest/dual_program.h"
 
 #include <algorithm>
 #include <cmath>
