@@ -32,6 +32,7 @@ nodewise_precompile(nodewise_zoo)
 add_library(nodewise_gradient STATIC EXCLUDE_FROM_ALL
   lab/gradient/elementwise_rules.cc
   lab/gradient/control_rules.cc
+  lab/gradient/fourier_rules.cc
   lab/gradient/gradient.cc
   lab/gradient/move_rules.cc
   lab/gradient/sum_rules.cc

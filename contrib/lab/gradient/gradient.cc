@@ -28,8 +28,8 @@ constexpr int kMostRounds = 8;
 // Returns the row of a class, or null.
 const Row* FindRow(const void* type) {
   for (const auto rows :
-       {ElementwiseRows(), SumRows(), WindowRows(), MoveRows(), ImageRows(),
-        SequenceRows(), ControlRows()}) {
+       {ElementwiseRows(), SumRows(), WindowRows(), FourierRows(), MoveRows(),
+        ImageRows(), SequenceRows(), ControlRows()}) {
     for (const Row& row : rows) {
       if (row.type == type) return &row;
     }

@@ -135,7 +135,8 @@ constexpr Row ZeroOf() {
 
 absl::Span<const Row> ElementwiseRows();
 absl::Span<const Row> SumRows();     // Products, reductions, normalizations.
-absl::Span<const Row> WindowRows();  // Convolutions, pools, transforms.
+absl::Span<const Row> WindowRows();  // Convolutions, pools.
+absl::Span<const Row> FourierRows();
 absl::Span<const Row> MoveRows();
 absl::Span<const Row> ImageRows();
 absl::Span<const Row> SequenceRows();
