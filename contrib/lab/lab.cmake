@@ -52,6 +52,7 @@ nodewise_compile_together(nodewise_gradient)
 
 # Random tests of operators against the reference.
 add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
+  lab/autotest/adapter_report.cc
   lab/autotest/autotest_report.cc
   lab/autotest/autotest_run.cc
   lab/autotest/candidates/candidate.cc
@@ -73,9 +74,12 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   lab/autotest/spaces/math_spaces.cc
   lab/autotest/networks/network_mutation.cc
   lab/autotest/networks/network_builder.cc
+  lab/autotest/networks/backward_case.cc
   lab/autotest/networks/case_network.cc
+  lab/autotest/networks/network_bodies.cc
   lab/autotest/networks/network_patterns.cc
   lab/autotest/networks/network_draw.cc
+  lab/autotest/networks/network_scope.cc
   lab/autotest/spaces/pointwise_spaces.cc
   lab/autotest/spaces/product_spaces.cc
   lab/autotest/spaces/reduce_spaces.cc
@@ -83,6 +87,7 @@ add_library(nodewise_autotest STATIC EXCLUDE_FROM_ALL
   lab/autotest/spaces/move_spaces.cc
   lab/autotest/spaces/operator_space.cc
   lab/autotest/draw/shrink_case.cc
+  lab/autotest/draw/tensor_draw.cc
   lab/autotest/spaces/window_spaces.cc
 )
 target_link_libraries(nodewise_autotest

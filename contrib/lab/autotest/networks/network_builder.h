@@ -121,7 +121,7 @@ class NetworkBuilder {
 absl::Status AddOperator(NetworkBuilder& builder, bool may_be_open);
 // Several that compilers compute together (network_patterns.cc).
 absl::Status AddPattern(NetworkBuilder& builder);
-// One with a body (network_patterns.cc).
+// One with a body (network_bodies.cc).
 absl::Status AddControlFlow(NetworkBuilder& builder);
 
 }  // namespace nodewise

@@ -1,7 +1,6 @@
-// Signals, sums of products that an equation names, squares, n-grams, trees.
+// Signals, sums of products that an equation names, squares, n-grams.
 
 #include <algorithm>
-#include <limits>
 
 #include "contrib/lab/autotest/spaces/spaces.h"
 
@@ -163,101 +162,11 @@ void DrawNgrams(ConfigurationDraw& draw) {
              InputDomain::Whole(0, kWords));
 }
 
-NDArray ListOf(DLDataType dtype, const std::vector<double>& numbers) {
-  return AttrTensor(dtype, {std::ssize(numbers)}, numbers);
-}
-
-// The nodes and leaves of full trees, by their attributes.
-struct Trees {
-  Ints features, true_ids, false_ids, true_leaves, false_leaves, missing;
-  Ints roots, targets;
-  std::vector<double> modes, splits, weights, members;
-};
-
-// A branch of a node: where it leads to, and whether that is a leaf.
-struct TreeBranch {
-  Ints Trees::*ids;
-  Ints Trees::*leaves;
-};
-constexpr TreeBranch kBranches[] = {{&Trees::true_ids, &Trees::true_leaves},
-                                    {&Trees::false_ids, &Trees::false_leaves}};
-
-// Adds a tree of this depth, 1 or more, and returns its root. A node has its
-// place in all lists before its branches are drawn, since these may be nodes.
-int64_t AddTree(ConfigurationDraw& draw, int64_t depth, int64_t features,
-                int64_t targets, Trees* trees) {
-  const Choices::Group group(draw.choices());
-  constexpr int64_t kMember = 6;
-  const size_t node = trees->features.size();
-  const int64_t mode = draw.Between(0, kMember);
-  trees->features.push_back(draw.Between(0, features - 1));
-  trees->modes.push_back(static_cast<double>(mode));
-  trees->splits.push_back(static_cast<double>(draw.Between(0, 8) - 4) / 2);
-  trees->missing.push_back(draw.Between(0, 1));
-  // A list of members ends with NaN.
-  if (mode == kMember) {
-    trees->members.insert(trees->members.end(), {1, -2});
-    trees->members.push_back(std::numeric_limits<double>::quiet_NaN());
-  }
-  for (const TreeBranch& branch : kBranches) {
-    (trees->*branch.ids).push_back(0);
-    (trees->*branch.leaves).push_back(1);
-  }
-  for (const TreeBranch& branch : kBranches) {
-    if (depth > 1 && draw.Often()) {
-      (trees->*branch.leaves)[node] = 0;
-      const int64_t next = AddTree(draw, depth - 1, features, targets, trees);
-      (trees->*branch.ids)[node] = next;
-      continue;
-    }
-    (trees->*branch.ids)[node] = std::ssize(trees->targets);
-    trees->targets.push_back(draw.Between(0, targets - 1));
-    trees->weights.push_back(static_cast<double>(draw.Between(0, 16) - 8) / 4);
-  }
-  return static_cast<int64_t>(node);
-}
-
-// Splits are halves and weights quarters, so that rows hit splits exactly now
-// and then, and that sums of votes are exact.
-void DrawTrees(ConfigurationDraw& draw) {
-  const DLDataType dtype = draw.One({kFloat32, kFloat64});
-  const int64_t features = draw.Between(1, 4);
-  const int64_t targets = draw.Between(1, 3);
-  Trees trees;
-  for (int64_t i = draw.Between(1, 3); i > 0; --i) {
-    trees.roots.push_back(
-        AddTree(draw, draw.Between(1, 3), features, targets, &trees));
-  }
-  if (draw.Often(75)) draw.Attr("aggregate_function", draw.Between(0, 3));
-  if (draw.Often(20)) draw.Attr("post_transform", 0);
-  draw.Attr("n_targets", targets);
-  draw.Attr("tree_roots", trees.roots);
-  draw.Attr("nodes_featureids", trees.features);
-  draw.Attr("nodes_truenodeids", trees.true_ids);
-  draw.Attr("nodes_falsenodeids", trees.false_ids);
-  draw.Attr("nodes_trueleafs", trees.true_leaves);
-  draw.Attr("nodes_falseleafs", trees.false_leaves);
-  draw.Attr("leaf_targetids", trees.targets);
-  draw.Attr("leaf_weights", ListOf(dtype, trees.weights));
-  draw.Attr("nodes_splits", ListOf(dtype, trees.splits));
-  draw.Attr("nodes_modes", ListOf(kUint8, trees.modes));
-  if (!trees.members.empty()) {
-    draw.Attr("membership_values", ListOf(dtype, trees.members));
-  }
-  if (draw.Often()) draw.Attr("nodes_missing_value_tracks_true", trees.missing);
-  if (draw.Often(20)) {
-    draw.Attr("nodes_hitrates",
-              ListOf(dtype, std::vector<double>(trees.modes.size(), 1)));
-  }
-  draw.Input(dtype, {draw.Between(1, 9), features});
-}
-
 constexpr OperatorSpace kMathSpaces[] = {{&DrawDft, "DFT"},
                                          {&DrawSquare, "Det Inverse"},
                                          {&DrawEinsum, "Einsum"},
                                          {&DrawStft, "STFT"},
-                                         {&DrawNgrams, "TfIdfVectorizer"},
-                                         {&DrawTrees, "TreeEnsemble"}};
+                                         {&DrawNgrams, "TfIdfVectorizer"}};
 
 }  // namespace
 

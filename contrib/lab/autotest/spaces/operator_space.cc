@@ -191,4 +191,46 @@ absl::StatusOr<OperatorCase> DrawCase(const OperatorDef& def, bool is_backward,
   return BackwardOf(made);
 }
 
+absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
+  const Choices::Group group(choices);
+  ValueSet set;
+  const bool wants_exact = choices->UpTo(1) == 1;
+  // In a third of the sets some floats are special.
+  // In whole networks they spread.
+  const uint64_t share = made.configuration.is_network() ? 12 : 3;
+  const uint64_t kind = choices->UpTo(share * (kSpecialKinds - 1));
+  auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)
+                                      : SpecialKind::kNone;
+  // It is not specified what a gradient makes of infinities. Whether huge ones
+  // overflow depends on how operations are computed together.
+  if (made.backward != nullptr ||
+      (special == SpecialKind::kHuge && made.configuration.is_network())) {
+    special = SpecialKind::kNone;
+  }
+  if (wants_exact && made.exact != nullptr) {
+    std::vector<NDArray> given;
+    for (const CaseInput& input : made.configuration.inputs) {
+      if (!input.is_given || input.is_constant) continue;
+      // Places and counts have a range of their own.
+      NDArray& place = given.emplace_back(input.fixed);
+      if (place.defined() ||
+          (!input.domain.is_whole && input.domain.least <= -3 &&
+           input.domain.most >= 3)) {
+        continue;
+      }
+      NODEWISE_ASSIGN_OR_RETURN(
+          place, DrawTensor(input.dtype, input.shape, input.domain, choices));
+    }
+    auto exact = made.exact->Draw(choices->Bits(), given);
+    if (exact.ok()) return ValueSet{*std::move(exact), true};
+  }
+  NODEWISE_ASSIGN_OR_RETURN(set.inputs,
+                            DrawInputs(made.configuration, choices, special));
+  if (made.backward == nullptr) return set;
+  NODEWISE_ASSIGN_OR_RETURN(set.inputs,
+                            WithCotangents(*made.backward, *made.network,
+                                           std::move(set.inputs), choices));
+  return set;
+}
+
 }  // namespace nodewise

@@ -50,7 +50,7 @@ absl::Span<const OperatorSpace> ClassicSpaces();  // Those of ai.onnx.ml
 absl::Span<const OperatorSpace> FillSpaces();     // Constant, Range, EyeLike
 absl::Span<const OperatorSpace> RandomSpaces();   // RandomNormal, Bernoulli
 absl::Span<const OperatorSpace> ImageSpaces();  // Resize, GridSample, RoiAlign
-absl::Span<const OperatorSpace> MathSpaces();   // Einsum, DFT, trees
+absl::Span<const OperatorSpace> MathSpaces();   // Einsum, DFT, Det
 absl::Span<const OperatorSpace> MoveSpaces();   // Reshape, Slice, Gather
 absl::Span<const OperatorSpace> PointwiseSpaces();  // Add, Cast, Where
 absl::Span<const OperatorSpace> ProductSpaces();   // MatMul, and quantised ones

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/autotest/candidate.h"
-#include "nodewise/autotest/choices.h"
 #include "nodewise/autotest/operator_space.h"
+#include "nodewise/autotest/tensor_draw.h"
 #include "nodewise/compare/compare.h"
 #include "nodewise/interp/interpreter.h"
 
@@ -44,17 +44,6 @@ struct CaseVerdict {
   // If outputs were compared.
   std::optional<TensorComparison> comparison = std::nullopt;
 };
-
-// Inputs for a case.
-struct ValueSet {
-  std::vector<NDArray> inputs;
-  // Every order of every sum gives the same bits with them, so that the outputs
-  // are right bit for bit or wrong.
-  bool is_exact = false;
-};
-
-// Draws one. Where an operator has exact inputs, half of all sets are such.
-absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices);
 
 // The reference of one network.
 class CaseReference {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nodewise/autotest/choices.h"
+#include "nodewise/autotest/tensor_draw.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/op/op_def.h"

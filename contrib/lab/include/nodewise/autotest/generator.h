@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "nodewise/autotest/choices.h"
+#include "nodewise/autotest/tensor_draw.h"
 #include "nodewise/device/device.h"
 #include "nodewise/ndarray/ndarray.h"
 

@@ -85,4 +85,15 @@ bool HasBackwardSpace(const OperatorDef& def);
 // outputs reach no input.
 absl::StatusOr<OperatorCase> BackwardOf(const OperatorCase& made);
 
+// Inputs for a case.
+struct ValueSet {
+  std::vector<NDArray> inputs;
+  // Every order of every sum gives the same bits with them, so that the outputs
+  // are right bit for bit or wrong.
+  bool is_exact = false;
+};
+
+// Draws one. Where an operator has exact inputs, half of all sets are such.
+absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices);
+
 }  // namespace nodewise
