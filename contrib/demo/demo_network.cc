@@ -58,8 +58,8 @@ class DemoBuilder : public LayerBuilder {
     return OpOr(name + "_relu", ops::Relu(), ops::Abs(), y);
   }
 
-  // Makes a row of the channels of each place, and adds what tells places
-  // apart.
+  // Each place of the image becomes a token, the row of its channels. Random
+  // numbers are added, one row for each place, which tell places apart.
   ValueId Tokens(ValueId x) {
     x = Reshaped("tokens_flatten", x, {1, kWidth, kTokens});
     x = Transposed("tokens", x, {0, 2, 1});

@@ -14,7 +14,8 @@ namespace {
 
 using Attributes = std::vector<std::pair<std::string, std::string>>;
 
-// What a node said before.
+// The function and the attributes of a node before they are withheld, which
+// tell what it computes.
 struct Withheld {
   std::string function;
   Attributes attrs;
@@ -22,8 +23,9 @@ struct Withheld {
 
 using WithheldByName = std::map<std::string, Withheld, std::less<>>;
 
-// Stands before a library that makes functions of what nodes say: it takes the
-// new names, and asks with what the nodes said before.
+// Stands in front of a library that makes functions from the attributes of
+// nodes: it takes the new names, and asks the library with the old names and
+// attributes.
 class WithholdingLibrary : public Library {
  public:
   WithholdingLibrary(Ref<Library> library, WithheldByName withheld)
@@ -57,8 +59,8 @@ bool IsCalled(const GraphNode& node) {
 }
 
 // Renames the nodes, and returns their attributes by number. Inputs keep their
-// names, by which callers set them. Functions that are only known by what their
-// nodes say cannot be promised any more.
+// names, by which callers set them. The graph no longer promises functions that
+// are built in, since these are found by the attributes.
 std::vector<Attributes> WithholdWords(Graph* graph) {
   std::vector<Attributes> taken(graph->nodes.size());
   size_t number = 0;

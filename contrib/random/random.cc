@@ -59,7 +59,8 @@ Bfloat FloatOf(double value) {
   return {bits == 0x3F80 ? uint16_t{0x3F7F} : bits};
 }
 
-// Powers of two alone take the number's size.
+// A format of powers of two alone has no sign, so that a negative number
+// becomes its size.
 template <ShortFloatElement T>
 T FloatOf(double value) {
   constexpr ShortRounding kNearest{.powers = RoundMode::kNearest};
@@ -120,7 +121,8 @@ Fill FillFor() {
 
 Fill FindFill(DLDataType dtype) {
   Fill fill = nullptr;
-  // Bool has no vectors: the older one's are packed, and the newer follows it.
+  // Vectors of bool are left out: those of kBool, an unsigned integer of one
+  // bit, are packed into bits, and kFfiBool is treated alike.
   if (dtype.code == kDTypeBool && dtype.lanes != 1) return fill;
   VisitElementType(dtype, [&fill](auto element) {
     fill = FillFor<typename decltype(element)::Stored>();

@@ -17,7 +17,6 @@ std::string AccusedText(const AdapterTrial& trial) {
                      trial.precision);
 }
 
-// Members that say nothing of this trial are left out.
 void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
   json->BeginObject();
   json->Add("network", trial.network);
@@ -36,7 +35,7 @@ void AddTrial(const AdapterTrial& trial, JsonWriter* json) {
   json->EndObject();
 }
 
-// How many trials had something planted, or not, and came out right.
+// A trial that names no operation had nothing planted.
 size_t CountRight(const AdapterCheck& check, bool has_fault) {
   return static_cast<size_t>(
       std::ranges::count_if(check.trials, [&](const AdapterTrial& each) {
@@ -63,8 +62,9 @@ void AddDropped(const AdapterCheck& check, Report* report) {
   report->json.EndArray();
 }
 
-// A runtime that keeps two constants in one place is not to blame for the
-// second, and neither is the search.
+// Where a runtime keeps two constants of the model in one place, a change of
+// the first is one of the second, too. Neither the runtime nor the search is to
+// blame for that, so the report says it.
 void ShowCarried(const AdapterCheck& check, ReportText* text) {
   for (const AdapterTrial& trial : check.trials) {
     if (trial.carried_into.empty()) continue;

@@ -18,13 +18,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRepeats = 3;  // For a finding, to see whether it is flaky.
 
-// An operator, or its gradient, as one that takes its turn.
+// What is tested in one turn: an operator, or its gradient.
 struct Turn {
   const OperatorDef* def = nullptr;
   bool is_backward = false;
 };
 
-// An operator and its gradient come one behind the other.
+// Operators take turns in this order. A gradient comes right behind its
+// operator, so that a run that ends early has mostly tested both.
 std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
                           AutotestWith with) {
   std::vector<Turn> turns;
@@ -61,9 +62,9 @@ struct NumberedCase : PreparedCase {
 };
 
 // The cause of a finding tells what it is about: the operator, how it fails,
-// which attributes it needs, and what the wrong elements have in common. Of
-// shrunk cases: attributes that do not matter are gone by then. Numbers and
-// shapes are not a part of it, or one fault would count as many.
+// which attributes it needs, and what the wrong elements have in common. The
+// case is shrunk before, so that attributes that do not matter are gone.
+// Numbers and shapes are left out, or one fault would count as many.
 std::string CauseOf(const FailingCase& failing) {
   std::vector<std::string> parts = {
       TitleOf(failing.made),
@@ -228,7 +229,8 @@ class AutotestRun {
                                 .cause = cause});
   }
 
-  // The choices that a set was drawn with: few are ever asked for.
+  // The choices of a set are not kept but drawn again: only sets that fail need
+  // them, which are few.
   std::vector<uint64_t> ChoicesMadeFor(const NumberedCase& prepared,
                                        size_t set) const {
     Choices choices = ChoicesOfSet(SeedOfSets(options_.seed, prepared.number),
@@ -237,7 +239,7 @@ class AutotestRun {
     return ValuesOf(choices.made());
   }
 
-  // A gradient counts by the operations that it is of.
+  // A gradient counts as many operations as the network that it differentiates.
   static size_t CountOperations(const FailingCase& failing) {
     return SubjectOf(failing.made).order().size();
   }
@@ -304,7 +306,8 @@ std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source) {
   return source;
 }
 
-// Even numbers are of the first source, odd ones of the second.
+// Each source gets numbers without gaps, so that one which takes turns itself
+// leaves none out.
 std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
                                     std::unique_ptr<CaseSource> second) {
   const CaseSource both[] = {std::move(*first), std::move(*second)};
@@ -321,7 +324,7 @@ AutotestResult RunAutotest(const CaseSource& source, Candidate& candidate,
   return AutotestRun(source, candidate, options).Run();
 }
 
-// All operators of one kind in turns, so that a short run has seen each.
+// Operators take turns, so that a short run has seen each.
 AutotestResult RunAutotest(absl::Span<const OperatorDef* const> rows,
                            Candidate& candidate,
                            const AutotestOptions& options) {

@@ -140,7 +140,8 @@ bool OverflowsSomewhere(const NDArray& expected, const NDArray& actual,
     }
     y[i] = x[i];
   }
-  // All else has to be right as it is, with the right number in these places.
+  // Once the excused places hold the right numbers, all other elements have to
+  // be right.
   const auto excused = TensorOfDoubles(expected.dtype(), expected.shape(), y);
   if (!excused.ok()) return false;
   const TensorKey key{"y", 0, TensorRole::kOutput, "reference"};
@@ -277,7 +278,7 @@ CaseReference::CaseReference(const Network& network, bool is_gradient)
 CaseReference::CaseReference(const OperatorCase& made)
     : CaseReference(*made.network, made.backward != nullptr) {
   for (const ValueDemand& demand : made.configuration.demands) {
-    // Not all are left in a network that has become simpler.
+    // A network that was made simpler may have lost the value of a demand.
     const auto id = network_.FindValue(demand.value);
     if (id.ok()) demands_[*id] = demand.domain;
   }

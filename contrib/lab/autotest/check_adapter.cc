@@ -46,7 +46,6 @@ struct SpoiledResult {
   std::function<absl::StatusOr<NDArray>(const NDArray&)> spoil;
 };
 
-// Keeps what a runner of a network hands out, by the names of values.
 struct ValueKeeper : public TensorSink {
   absl::Status Take(const TensorItem& item) override {
     if (item.tensor == nullptr) return absl::OkStatus();
@@ -80,8 +79,8 @@ absl::StatusOr<NDArray> Reversed(const NDArray& value) {
   return spoiled;
 }
 
-// A factor needs floats, another order none. Several elements in one byte
-// cannot be put in another order as bytes.
+// Scaling needs floats, while elements of any type can be reversed, unless
+// several of them share a byte.
 std::vector<SpoiledResult> SpoilingsOf(const Operation& operation,
                                        const NetworkValue& value) {
   std::vector<SpoiledResult> all;
@@ -142,7 +141,8 @@ class SpoiledRunner : public Runner {
   }
 
  private:
-  // Hands on everything, and the spoiled value as the runtime would have it.
+  // Passes on all values but the spoiled one, in whose place it passes on the
+  // wrong numbers.
   class SpoilingSink : public TensorSink {
    public:
     SpoilingSink(const std::string& value, const NDArray& spoiled,
@@ -272,7 +272,8 @@ absl::StatusOr<std::vector<NDArray>> RunOn(const CheckedNetwork& checked,
   return Interpret(network, std::move(inputs));
 }
 
-// Puts the changed operation in the place of the one it was, under its names.
+// The names stay, so that the changed operation is found under that of the old
+// one.
 absl::Status Apply(const OperationEdit& edit, OperationId id,
                    Network* network) {
   const Operation old = network->operation(id);
@@ -369,7 +370,8 @@ class ChangeSearch {
   std::vector<NDArray> expected_;
 };
 
-// A network as the program is given it.
+// What one trial gives the program: a network, and the fault that was planted
+// in it or in its runtime.
 struct Planted {
   std::shared_ptr<const Network> network;
   std::string operation = {};  // Where the fault is; empty if there is none.
@@ -429,8 +431,8 @@ AdapterTrial Searched(const NetworkProgram& program,
     }
     trial.accused.insert(trial.accused.end(), node.covers.begin(),
                          node.covers.end());
-    // The spoiled tensor is the result of all of them: the runtime has none of
-    // the tensors between.
+    // A runtime that joins several operations has no tensor between them, so
+    // that all are judged by the spoiled one, the result of the last.
     if (planted.spoiling.has_value() && !node.covers.empty() &&
         node.covers.back() == planted.operation) {
       trial.judged_with.assign(node.covers.begin(), node.covers.end() - 1);
@@ -507,8 +509,8 @@ Names CarriedInto(const NetworkProgram& program, const CheckedNetwork& checked,
     }
   }
   if (others.empty()) return {};
-  // All as in the search: a converter makes another program of what is observed
-  // elsewhere.
+  // Observes the values that the search does, since a converter may make
+  // another program where others are observed.
   const auto observed = ObservableValues(network);
   ValueKeeper sound;
   ValueKeeper wrong;
@@ -557,7 +559,6 @@ absl::StatusOr<Planted> Draw(const NetworkProgram& program,
   return Planted{checked.network, spoiling.operation, spoiling.what, spoiling};
 }
 
-// A trial is told by its place and by what was done there.
 bool WasPlanted(const AdapterCheck& check, const CheckedNetwork& checked,
                 const Planted& planted) {
   return std::ranges::any_of(check.trials, [&](const AdapterTrial& trial) {

@@ -34,7 +34,7 @@ constexpr double kMostTimes = 256;
 constexpr double kMostRoundings = 8;
 // The largest error of results that are all near 0, in halves of an ulp of 1.
 constexpr double kTiny = 64;
-// How far ordinary numbers reach, and in every other set.
+// How far numbers reach from 0, and how far they do in every other set.
 constexpr double kFar = 4, kFurther = 32;
 // To find out why takes up to seconds. Small errors are alike and need few
 // explanations; a large one that stays unexplained counts as those before it.
@@ -108,7 +108,8 @@ class Group {
     if (is(Cause::Kind::kInfinity) || !std::isfinite(error)) {
       return std::nullopt;
     }
-    // Any mistake fits results that are all near 0.
+    // Where all results are near 0, any kind of mistake fits them, so that it
+    // proves nothing.
     if (is(Cause::Kind::kMistake) && error > kTiny) return std::nullopt;
     row.times = std::max(error, 1.0);
     const bool is_small = !worst.is_large || error <= kTiny;
@@ -156,8 +157,7 @@ class DeviationLearner {
                    Candidate& candidate, const LearnOptions& options)
       : rows_(rows), candidate_(candidate), options_(options) {}
 
-  // Progress is told by batches: what a batch takes is not spread over its
-  // cases.
+  // Progress is told once for each batch, since its cases run together.
   absl::StatusOr<Learned> Run(std::string runtime) {
     const size_t all = rows_.size() * options_.configurations;
     std::vector<PreparedCase> batch;
@@ -198,7 +198,8 @@ class DeviationLearner {
     if (!lesson.sets.empty()) batch->push_back(std::move(lesson));
   }
 
-  // Functions are approximated in other ways where they flatten.
+  // Far from zero many functions flatten, and kernels approximate them in
+  // another way there.
   static Configuration WithFurther(Configuration configuration) {
     for (CaseInput& input : configuration.inputs) {
       InputDomain& domain = input.domain;
@@ -307,7 +308,7 @@ std::vector<const OperatorDef*> RowsToLearn(const OpSet& operators) {
   for (const OperatorDef* row : operators.rows()) {
     if (!HasSpace(*row) || !row->domain.empty()) continue;
     const OperatorDef* there = operators.Find("", row->name, kLearnedOpset);
-    // An operator that is newer is tried as it first was.
+    // An operator that is newer than this opset is tried in its first version.
     const bool is_first = there == nullptr && row->since > kLearnedOpset;
     if (there != row && !is_first) continue;
     const bool is_there = std::ranges::any_of(

@@ -13,7 +13,8 @@ namespace {
 
 using Numbers = std::vector<size_t>;
 
-// What a loop tells its body.
+// Types of the first two inputs of a loop's body: the number of the trip, and
+// whether the loop goes on.
 TensorType NumberType() { return TensorType(kInt64, Shape()); }
 TensorType TruthType() { return TensorType(kBool, Shape()); }
 
@@ -288,7 +289,8 @@ absl::StatusOr<Subgraph> GradientOfBranch(const Rule& r, const Branch& branch,
         branch.Reads(slot)
             ? made[taken++]
             : editor.writer().Filled(0, r.x(slot).dtype(), r.x(slot).sizes());
-    // One value may be what reaches two inputs, but not two outputs.
+    // Two inputs may get the same value, which cannot be two outputs of a
+    // network.
     outputs.push_back(Apply(ops::Identity{}, term));
   }
   return editor.Finish(outputs, read);
@@ -471,7 +473,7 @@ class LoopGradient {
   Rule& r_;
   Writer& w_ = r_.writer;
   const Subgraph& graph_ = r_.As<ops::Loop>().body;
-  // The first input that is one.
+  // The first input that is a capture.
   const size_t captures_ = r_.num_inputs() - graph_.captures;
   const Network& body_ = *graph_.body;
   // What gradients go through: inputs, of which the first `values_` are carried

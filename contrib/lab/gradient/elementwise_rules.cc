@@ -67,7 +67,7 @@ void PowRule(Rule& r) {
   r.Give(1, r.dy() * r.y() * Apply(ops::Log{}, x));
 }
 
-// The sum is of as many shares as there are inputs.
+// In Add, Sum and Mean all inputs have an equal share in the result.
 void ShareEvenly(Rule& r, double share) {
   for (size_t i = 0; i < r.num_inputs(); ++i) r.Give(i, r.dy() * share);
 }

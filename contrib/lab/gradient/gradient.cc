@@ -18,7 +18,7 @@ namespace {
 // both directions, so that a line that is not needed any more is found, too.
 constexpr std::initializer_list<std::string_view> kWithoutGradient = {};
 
-// From here on there is a sum of scattered elements, which rules need.
+// Scatter operators can add up elements since this opset, which rules need.
 constexpr int kLeastOpset = 16;
 
 // Definitions may use operators that are defined, as those of recurrent layers
@@ -56,8 +56,9 @@ std::string PlaceOf(const Operation& operation) {
                      operation.kind());
 }
 
-// Writes one operation as what it is. A formula may calculate in another type
-// than the output has, such as a longer one than 16-bit floats.
+// Replaces one operation by its definition in simpler operators. A formula may
+// calculate in another type than the output has, such as a longer one than
+// 16-bit floats.
 absl::Status Define(const Operation& operation, const Row& row,
                     const std::set<ValueId>& path, Network* network) {
   Writer writer(network);
@@ -224,7 +225,7 @@ class GradientMaker {
 
   Network network_;
   Writer writer_{&network_};
-  // Before anything is replaced by what defines it.
+  // The names of the outputs, before definitions replace operations.
   std::vector<std::string> output_names_;
   size_t forward_ = 0;  // Values below are not of the gradient.
   std::set<ValueId> path_;

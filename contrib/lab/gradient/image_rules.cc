@@ -151,7 +151,7 @@ Term Within(Term x, double least, double most) {
   return AtMost(AtLeast(x, least), most);
 }
 
-// Thrown back at both ends, as often as needed.
+// Places outside are mirrored at both ends, as often as needed.
 Term Mirrored(Term x, double low, double high) {
   const double range = high - low;
   if (range <= 0) return x.writer().Filled(low, x.dtype(), x.sizes());
@@ -429,7 +429,7 @@ int64_t RoomFor(const Rule& r, size_t corner, int64_t bins, int64_t size) {
   double most = 1;
   for (size_t i = corner; i + 2 < corners.size(); i += 4) {
     const double length = (corners[i + 2] - corners[i]) * op.spatial_scale;
-    // One more for what is rounded otherwise.
+    // One more, since a runtime may round the length in another way.
     most = std::max(
         most, std::ceil(std::max(length, 1.0) / static_cast<double>(bins)) + 1);
   }

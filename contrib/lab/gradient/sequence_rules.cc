@@ -338,7 +338,7 @@ class AttentionFormula {
     return Joined({mask, w_.Filled(hidden, mask.dtype(), sizes)}, last);
   }
 
-  // What a query sees by its place alone: a key by query.
+  // Which keys each query may see by its place, before any mask.
   Term InRange() const {
     const Term keys = w_.Ints(Counting(0, total_));
     const int64_t past = r_.has(kPastKey) ? r_.x(kPastKey).sizes()[2] : 0;

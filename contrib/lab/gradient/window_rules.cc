@@ -17,7 +17,6 @@ Sizes Spatial(const Sizes& sizes) {
   return {sizes.begin() + 2, sizes.end()};
 }
 
-// These sizes, and then the spatial ones.
 Sizes WithSpatial(Sizes first, const Sizes& spatial) {
   first.insert(first.end(), spatial.begin(), spatial.end());
   return first;
@@ -159,7 +158,8 @@ Window TransposedWindow(const Rule& r, const ops::ConvTranspose& op) {
   return window;
 }
 
-// The convolution whose input the output is.
+// A transposed convolution is the gradient of a convolution, so its own
+// gradient is that convolution.
 void ConvTransposeRule(Rule& r, const ops::ConvTranspose& op) {
   Window window = TransposedWindow(r, op);
   if (!r.writer.status().ok()) return;

@@ -131,8 +131,8 @@ Term Writer::Ints(const Sizes& numbers) {
 
 Term ReshapeTo(Term x, const Sizes& sizes) {
   if (x.sizes() == sizes) return x;
-  // Sides of 0 are sides of 0: without the switch a 0 would stand for the old
-  // side at that place.
+  // A size of 0 means an empty side: without the switch it would stand for the
+  // old side at that place.
   const ops::Reshape reshape{std::ranges::count(sizes, 0) > 0};
   return Apply(reshape, x, x.writer().Ints(sizes));
 }

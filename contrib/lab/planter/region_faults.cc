@@ -267,7 +267,7 @@ absl::StatusOr<Evaluated> EvaluateWith(const OperationCall& call, size_t slot,
   return ReferenceEvaluator().Evaluate(std::move(other), options);
 }
 
-// Returns output 0 of that.
+// Returns output 0 of what EvaluateWith() gives.
 absl::StatusOr<Numbers> NumbersWith(const OperationCall& call, size_t slot,
                                     const Numbers& numbers,
                                     const EvalArgs::Options& options) {

@@ -35,7 +35,7 @@ bool AreNear(const Numbers& a, const Numbers& b, double tolerance) {
   return true;
 }
 
-// Output 0 with the input, and what it changes: less that without the input.
+// Output 0 with the input, and its difference from output 0 without it.
 struct Change {
   Numbers with;
   Numbers difference;

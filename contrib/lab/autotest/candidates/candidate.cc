@@ -16,7 +16,7 @@
 namespace nodewise {
 namespace {
 
-// A function of a program that tests its own kernels.
+// A candidate that is a function, for programs that test their own kernels.
 class Callable : public Candidate {
  public:
   Callable(std::string name, NetworkFunction function)
@@ -81,7 +81,8 @@ class LoweredNetworks : public Candidate {
         make_library_(std::move(make_library)) {}
 
   const std::string& name() const override { return name_; }
-  // Nothing is gained by more, and memory of many has to be fetched again.
+  // More jobs at once would gain nothing, and their tensors would not all stay
+  // in the caches.
   size_t jobs_at_once() const override { return 1; }
   void Run(CandidateJobs jobs, Take take) override {
     // Cases are small: threads would wait for each other.
@@ -128,8 +129,9 @@ class EmittedNetworks : public Candidate {
   size_t jobs_at_once() const override { return 128; }
 
   void Run(CandidateJobs jobs, Take take) override {
-    // Flags such as -ffast-math are about this library and not about the next
-    // candidate.
+    // A library that was compiled with flags such as -ffast-math changes the
+    // float environment that candidates run in, and the next one must not
+    // inherit that.
     const KeepCandidateFloats kept;
     std::vector<absl::StatusOr<Lowered>> lowered;
     for (const CandidateJob& job : jobs) {
@@ -321,8 +323,8 @@ CandidateOutputs RunOnce(Candidate& candidate, const Network& network,
   return std::move(RunJobs(candidate, {&job, 1})[0].sets[0]);
 }
 
-// Inputs are kept twice, since tensors are handles, and jobs want them side by
-// side.
+// The inputs are kept a second time, side by side as jobs want them; that costs
+// little, since tensors are handles.
 bool PreparedCase::Add(ValueSet set) {
   CandidateOutputs outputs = reference->Run(set.inputs);
   if (!outputs.ok()) return false;

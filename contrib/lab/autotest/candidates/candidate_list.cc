@@ -20,7 +20,7 @@ using Made = absl::StatusOr<std::unique_ptr<Candidate>>;
 constexpr const char* kWithout = "--without";  // An option of the adapter.
 constexpr const char* kOptimised = "-O2";
 constexpr const char* kNotOptimised = "-O0";
-// Compiling counts, too.
+// Time that a candidate gets for compiling, beside that for running.
 constexpr int64_t kCompileMs = 600'000;
 
 // onnxruntime's names of what it does to graphs: each can be switched off
@@ -42,7 +42,7 @@ constexpr const char* kOptimizers =
     "QDQSelectorActionTransformer QuickGeluFusion ReluQuantRewrite "
     "ReshapeFusion SimplifiedLayerNormFusion SkipLayerNormFusion "
     "TransposeOptimizer UnsqueezeElimination";
-// From the highest to the lowest.
+// onnxruntime's names of its levels, from the highest to the lowest.
 constexpr const char* kLevels[] = {"all", "extended", "basic", "disabled"};
 
 // Whole networks have operators that oneDNN has no kernel for; among single
@@ -96,7 +96,7 @@ Made Program(const CandidateOptions& options,
                           program.limits);
 }
 
-// Lowering with one thing less at a time.
+// Each variant switches off one thing that lowering does.
 std::vector<CandidateVariant> LoweringVariants(
     const CandidateOptions& options, const LowerOptions& usual,
     Made (*make)(const CandidateOptions& options, LowerOptions lowering)) {

@@ -118,8 +118,8 @@ class ForeignBatch {
     return at;
   }
 
-  // Runs all tasks but one and those of its job behind it, which fail as it
-  // does, most of the time.
+  // Runs all tasks without the one that failed and those of its job behind it,
+  // which mostly fail as well.
   void RunWithout(Tasks tasks, size_t without) {
     const CandidateOutputs refused = Answer(tasks[without]);
     std::vector<Task> others;
@@ -198,7 +198,8 @@ class ForeignNetworks : public Candidate {
   size_t jobs_at_once() const override { return 64; }
 
   void Run(CandidateJobs jobs, Take take) override {
-    // For one set alone both ways are one run, and asking would be a second.
+    // A single set takes one run in either way, and asking the program would
+    // take another run.
     const bool is_one = jobs.size() == 1 && jobs[0].sets.size() == 1;
     if (!is_one && !has_asked_) {
       program_.takes_cases = AsksForCases();

@@ -118,7 +118,7 @@ class GuardedNetworks : public OuterCandidate {
       : OuterCandidate(std::move(inner)), limit_ms_(limit_ms) {}
 
   size_t jobs_at_once() const override {
-    // A child for each would take longer than it runs.
+    // Starting a child for each job would take longer than the job.
     return std::max(inner().jobs_at_once(), Candidate::jobs_at_once());
   }
 

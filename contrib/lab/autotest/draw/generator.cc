@@ -65,8 +65,7 @@ class ConstantNode : public GeneratorNode {
   Annotation annotation_ = Annotation::kAny;
 };
 
-// A type is shown without its shape, and a tensor with it and without its
-// numbers.
+// A tensor may have many numbers, so its type and shape stand for it.
 struct ValueText {
   std::string operator()(Nothing) const { return "nothing"; }
   std::string operator()(bool x) const { return x ? "true" : "false"; }
@@ -101,8 +100,9 @@ uint64_t NextCaseId() {
   return next++;
 }
 
-// A number between two ends, which are generators, too. Which type it has is
-// decided by an annotation, or else by the ends: so the ends are not told.
+// A number between two ends, which are generators, too. An annotation decides
+// on its type, or else the types of the ends, to which the annotation is
+// therefore not passed on.
 class RandomNode : public GeneratorNode {
  public:
   using GeneratorNode::GeneratorNode;
@@ -444,7 +444,6 @@ absl::StatusOr<std::vector<int64_t>> SidesIn(std::string_view text) {
   return sides;
 }
 
-// Returns a tensor of these numbers, which have to be as many as it holds.
 absl::StatusOr<NDArray> CheckedTensor(DLDataType dtype,
                                       const std::vector<int64_t>& shape,
                                       const std::vector<double>& numbers) {

@@ -13,7 +13,8 @@ namespace {
 
 using Values = std::vector<uint64_t>;
 
-// The lengths of the parts that are tried to be left out beside the groups.
+// Lengths of stretches of choices that are left out on trial, beside whole
+// groups.
 constexpr size_t kLengths[] = {8, 4, 2, 1};
 
 // Tensors of more elements are not made simpler one by one.
@@ -189,8 +190,8 @@ class Shrinker {
     return made;
   }
 
-  // Tries what is simpler than choices that `redo` makes again, each as `build`
-  // draws it.
+  // Drawing the best case again by `redo` gives its choices with their limits
+  // and groups; `build` draws a case from each simpler sequence.
   bool ShrinkChoices(
       const Values FailingCase::*which,
       const std::function<void(Choices*)>& redo,
@@ -247,7 +248,7 @@ class Shrinker {
         if (!input.fixed.defined()) AddSimplerNumbers(given, &builds);
         ++given;
       }
-      // Cotangents.
+      // The tensors behind those of the configuration are cotangents.
       for (; given < best_.set.inputs.size(); ++given) {
         AddSimplerNumbers(given, &builds);
       }

@@ -1,3 +1,6 @@
+// Smaller cases to try in the place of one that fails: parts that are cut out
+// of its network, and the whole of it with shorter sides.
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -182,7 +185,7 @@ absl::StatusOr<FailingCase> Cut(const RecordedRun& run,
   return made;
 }
 
-// Returns what makes a value.
+// Returns all operations that a value depends on.
 OperationSet Makers(const Network& network, ValueId of) {
   OperationSet makers;
   ValueIds open = {of};
@@ -370,7 +373,6 @@ absl::StatusOr<Network> SmallerOperator(const FailingCase& before,
   return NetworkOf(configuration);
 }
 
-// Makes a whole network and its inputs smaller, and returns it.
 absl::StatusOr<Network> SmallerNetwork(const FailingCase& before,
                                        const SideChange& change,
                                        FailingCase* made) {

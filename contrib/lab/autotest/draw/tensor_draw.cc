@@ -45,7 +45,7 @@ class NumberDraw {
         random_(seed),
         few_(RandomSource(seed, "few")),
         is_whole_(domain.is_whole || !IsFloat(dtype)) {
-    // A domain below zero altogether leaves zero.
+    // Where the whole domain lies below zero, only zero is left.
     if (IsUnsigned(dtype) || IsBool(dtype)) {
       domain_.least = std::max(domain_.least, 0.0);
       domain_.most = std::max(domain_.most, domain_.least);
@@ -63,12 +63,11 @@ class NumberDraw {
         std::clamp(-std::floor(few / 2), first_, first_ + places_ - few);
   }
 
-  // The next numbers.
   void Fill(int64_t count, double* numbers) {
     FillOrdinary(count, numbers);
     if (special_ == SpecialKind::kNone) return;
-    // One in four. Gaps are drawn and not each number, which nothing could
-    // predict.
+    // One number in four is special. Gaps between them are drawn, since a
+    // branch on a draw for each number could not be predicted.
     const FloatLimits limits = LimitsOf(dtype_);
     for (int64_t i = few_.Below(4); i < count; i += 1 + few_.Below(7)) {
       numbers[i] = Special(limits);
@@ -86,7 +85,7 @@ class NumberDraw {
         return Each(count, numbers, [this] { return Counting(); });
       case ContentKind::kWhole:
         return Each(count, numbers, [this] { return Whole(); });
-      // One in eight is not zero, on average, as gaps again.
+      // One number in eight is not zero, on average; gaps are drawn as above.
       case ContentKind::kSparse:
         std::fill(numbers, numbers + count, Nearest(0));
         for (int64_t i = few_.Below(8); i < count; i += 1 + few_.Below(15)) {
@@ -165,7 +164,7 @@ class NumberDraw {
   double first_ = 0;   // The least whole number.
   double places_ = 1;  // How many whole numbers there are.
   double counted_ = 0;
-  // The small ones among them.
+  // The whole numbers around zero that `few_` draws.
   double least_whole_ = 0;
   uint32_t whole_numbers_ = 1;
 };

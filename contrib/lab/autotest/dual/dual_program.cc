@@ -115,7 +115,7 @@ class AttributeKind {
   const std::shared_ptr<void> scratch_;
 };
 
-// An attribute that the operator does not have is told with those that it has.
+// The error about an unknown attribute names those that the operator has.
 absl::StatusOr<const AttrField*> FieldOf(const OperatorDef& def,
                                          const std::string& name) {
   std::vector<std::string> names;
@@ -185,7 +185,7 @@ std::string TensorText(const NDArray& tensor) {
 
 using DualKind = DualObject::State::Kind;
 
-// A generator can be made of it, as of any tuple of numbers.
+// Programs can make generators of a shape, as of any tuple of numbers.
 GeneratedValue ShapeAsTuple(const GeneratedValue& tensor) {
   GeneratedTuple sides;
   for (const int64_t side : tensor.As<NDArray>()->shape()) {
@@ -359,7 +359,7 @@ class DualCase {
     Tensors tensors;
     for (const DualObject& input : read) {
       added.inputs.push_back(input.state_->value);
-      // Nothing is called that, and has no tensor.
+      // An input that is left out is called nothing(), and has no tensor.
       texts.push_back(input.name());
       const auto* const tensor = input.reference().As<NDArray>();
       tensors.push_back(tensor == nullptr ? NDArray() : *tensor);
@@ -400,7 +400,8 @@ class DualCase {
       outputs.push_back(Made(std::move(state)));
     }
     calls_.push_back(std::move(call));
-    // The first output knows the others, as they were before it did.
+    // The first output also holds a list of all; the copy of it in that list
+    // does not have one.
     State first = *outputs[0].state_;
     first.outputs = outputs;
     outputs[0] = Made(std::move(first));
@@ -626,8 +627,8 @@ class DualCase {
     return Made({DualKind::kPlain, "nothing"});
   }
 
-  // Objects are shared and never change: what one of them is called on is
-  // another.
+  // Objects are shared and never change: what comes of calling or binding one
+  // is another object.
   DualObject Made(State state) {
     state.owner = this;
     return DualObject(std::make_shared<const State>(std::move(state)));
@@ -671,7 +672,8 @@ struct Tried {
   std::vector<ChoiceSpan> groups;
 };
 
-// Comparing draws, too: cotangents. So the choices are taken when all is done.
+// Comparing gradients draws cotangents, so the choices are read only at the
+// end.
 Tried Try(const OpSet& ops, Candidate& tested, const DualProgram& program,
           const DualOptions& options, Choices choices) {
   Tried tried;

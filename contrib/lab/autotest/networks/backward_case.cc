@@ -30,7 +30,8 @@ absl::StatusOr<ForwardCase> ForwardOfOperator(const OperatorCase& made) {
   return forward;
 }
 
-// As above; in a network the inputs that are fixed are frozen.
+// Inputs that are fixed become constants, for the same reason as those of an
+// operator.
 absl::StatusOr<ForwardCase> ForwardOfNetwork(const OperatorCase& made) {
   ForwardCase forward{made.configuration, *made.network};
   forward.configuration.inputs.clear();
@@ -174,7 +175,8 @@ absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
     return InvalidArgument("no input can be differentiated");
   }
   NODEWISE_ASSIGN_OR_RETURN(auto gradient, GradientOf(forward, wanted));
-  // Cotangents are as long as what a run makes.
+  // Only the inputs of the forward network need known sizes: cotangents get
+  // theirs from a run.
   const auto inputs = gradient.network.inputs().first(forward.inputs().size());
   const bool is_drawn = std::ranges::all_of(inputs, [&gradient](ValueId id) {
     return gradient.network.value(id).type.is_static();

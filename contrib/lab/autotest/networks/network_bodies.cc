@@ -16,7 +16,7 @@ constexpr int kMostCaptures = 2;
 constexpr int64_t kMostTrips = 3;
 constexpr int kScanSince = 9;
 
-// A body on its way, and what it captures of the network around it.
+// A body while it is built, and what it captures of the network around it.
 struct Body {
   NetworkBuilder builder;
   ValueIds captures;
@@ -31,7 +31,6 @@ BuilderOptions OptionsOfBody(const NetworkBuilder& outer) {
   return options;
 }
 
-// Captures some tensors, and adds some operations.
 absl::Status Fill(NetworkBuilder& outer, Body* body) {
   for (int64_t i = outer.Between(0, kMostCaptures); i > 0; --i) {
     const std::optional<PoolTensor> tensor = outer.Any();
@@ -64,7 +63,8 @@ absl::StatusOr<Subgraph> Finish(Body* body, ValueIds outputs) {
                   static_cast<uint32_t>(body->captures.size())};
 }
 
-// States and results look like this: a tensor that is there, or two floats.
+// States and results get the type of a tensor that the network has already, or
+// else that of two floats.
 PoolTensor TensorToPassOn(NetworkBuilder& builder) {
   return builder.Any().value_or(PoolTensor{kNoValue, kFloat32, {2}});
 }
@@ -133,7 +133,7 @@ absl::Status AddLoop(NetworkBuilder& builder) {
       .status();
 }
 
-// Along side 0 of a tensor that is there.
+// The scan takes apart a tensor that the network has already, along its side 0.
 absl::Status AddScan(NetworkBuilder& builder) {
   const std::optional<PoolTensor> scanned = builder.Any();
   if (builder.options().opset < kScanSince || !scanned.has_value() ||

@@ -75,7 +75,6 @@ void NetworkBuilder::Join(ValueId id) {
   pool_.push_back({id, dtype, *std::move(sizes)});
 }
 
-// Sizes that only a run tells count as none.
 PoolTensor NetworkBuilder::TensorOf(ValueId id) const {
   const TensorType& type = network_.value(id).type;
   return {id, type.dtype, type.sizes().value_or(Sides{})};
@@ -167,7 +166,6 @@ MadeValue NetworkBuilder::Feed(const CaseInput& input) {
   return AddInput(input);
 }
 
-// Outputs that are not wanted have no name, and are left out.
 absl::StatusOr<ValueIds> NetworkBuilder::AddOperation(
     OpAttrs attrs, ValueIds inputs, const std::vector<bool>& outputs) {
   NewOperation operation{std::move(attrs), std::move(inputs)};
@@ -254,7 +252,7 @@ absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
 
 // How a tensor is made to fit what an operator wants to read.
 
-// Changes `from`, which the steps behind go on with.
+// The tensor that is made replaces `from`, for the steps that follow.
 MadeValue NetworkBuilder::Cast(PoolTensor* from, DLDataType dtype) {
   if (from->dtype == dtype) return from->id;
   // The result for a float that the integer cannot hold is not judged, so such

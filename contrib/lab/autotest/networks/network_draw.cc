@@ -21,7 +21,7 @@ constexpr int kGoesOn = 85;  // Per cent of steps.
 // Per cent of steps; the others are control flow.
 constexpr uint64_t kOperatorSteps = 72;
 constexpr uint64_t kPatternSteps = 22;
-// Draws of one step that an operator's rules refuse.
+// How many draws the operator's rules may refuse before a step is given up.
 constexpr int kMostRefused = 4;
 // How often a network may have sizes that only a run tells, which few
 // candidates take.
@@ -32,7 +32,7 @@ constexpr int kOpenSizes = 5;
 // round are left out of these.
 BuilderOptions DrawOptions(const NetworkScope& scope, Choices* choices) {
   BuilderOptions options;
-  // The simplest one in half of all networks.
+  // Half of all networks have the first opset, which counts as the simplest.
   const uint64_t place =
       choices->UpTo(1) == 0 ? 0 : choices->UpTo(scope.opsets.size() - 1);
   options.opset = scope.opsets[place];
@@ -47,8 +47,8 @@ BuilderOptions DrawOptions(const NetworkScope& scope, Choices* choices) {
   return options;
 }
 
-// Only of outputs, since what is between has known sizes then, most of the
-// time.
+// Looks at the outputs alone: where their sizes are known, those of the values
+// between mostly are, too.
 bool HasKnownSizes(const Network& network) {
   const auto outputs = network.outputs();
   return std::ranges::all_of(

@@ -115,7 +115,7 @@ absl::StatusOr<Network> CutPart(const Network& network,
   return ExtractNetwork(network, ReadFromOutside(network, part), to);
 }
 
-// One part on its way.
+// A part of a model while it is changed.
 class Mutant {
  public:
   Mutant(Network network, Choices* choices)
@@ -157,7 +157,6 @@ class Mutant {
     return absl::OkStatus();
   }
 
-  // Draws one operation and one way to change it.
   absl::Status Change() {
     if (network_.order().empty()) return NotFound("nothing left");
     const OperationId id = choices_->One(network_.order());
@@ -195,7 +194,6 @@ class Mutant {
     return OpAttrs::Defaults(*def);
   }
 
-  // Adds an operation and returns its first output.
   absl::StatusOr<ValueId> AddFirst(OpAttrs attrs, ValueIds inputs) {
     NODEWISE_ASSIGN_OR_RETURN(
         const OperationId made,
@@ -272,7 +270,8 @@ class Mutant {
     return Replace(id, std::move(attrs));
   }
 
-  // Computes the operation once more, beside it or added to it.
+  // Computes the operation a second time, for an output of its own or to be
+  // added to the first result.
   absl::Status Duplicate(OperationId id) {
     const Operation operation = network_.operation(id);
     const ValueId once = operation.outputs[0];

@@ -68,7 +68,6 @@ class Series {
     if (!status_.ok()) return kNoValue;
     return Get(builder_.Feed({true, dtype_, shape}));
   }
-  // A constant most of the time.
   ValueId Weight(const Sides& shape, InputDomain domain = {-1, 1, false}) {
     if (Often(10) && domain.least < 0) return Input(shape);
     if (!status_.ok()) return kNoValue;
@@ -87,7 +86,8 @@ class Series {
   }
 
  private:
-  // Notes that nothing came out, and that the series has ended.
+  // An error ends the series here, and kNoValue stands for what did not come
+  // out.
   ValueId Get(const MadeValue& made) {
     status_.Update(made.status());
     return made.value_or(kNoValue);
@@ -267,7 +267,7 @@ void AddLayerNorm(Series& series) {
   series.Op("Add", {at, beta});
 }
 
-// QuantizeLinear and DequantizeLinear.
+// Models write a quantised tensor as a QuantizeLinear and a DequantizeLinear.
 ValueId Quantized(Series& series, ValueId x, double scale, DLDataType dtype) {
   const ValueId by = series.Number(scale);
   const ValueId zero = series.Number(

@@ -19,7 +19,8 @@ namespace {
 constexpr int kOpsets[] = {
     21, kNewestOpset, kNewestOpset, kNewestOpset, 24, 23, 22, 20, 19, 18, 17,
     16, 15,           14,           13,           12, 11, 10, 9,  8,  7};
-// First draws of each operator, of which one must be taken.
+// How many draws of an operator the candidate is asked about at most; it is
+// enough that it takes one.
 constexpr uint64_t kTries = 3;
 
 // A case with its inputs, to be asked about.
@@ -51,8 +52,9 @@ std::vector<bool> Refused(const std::vector<Question>& questions,
   return refused;
 }
 
-// Asks with a Relu, which every runtime has, in a network of each opset. An
-// answer that cannot be had for all would leave out opsets by chance.
+// Asks with a Relu, which every runtime has, in a network of each opset. If the
+// question cannot be made for one opset there is no answer at all, or opsets
+// would be left out by chance.
 std::vector<int> OpsetsTaken(Candidate& candidate) {
   std::vector<Question> questions;
   for (const int opset : kOpsets) {

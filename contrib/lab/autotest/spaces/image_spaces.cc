@@ -13,7 +13,8 @@ namespace {
 constexpr std::initializer_list<double> kScales = {1,   2,     1.5, 3,
                                                    0.5, 0.625, 2.5, 0.75};
 
-// Neighbours of weight 0 count nothing, or make NaN of an infinity.
+// A neighbour of weight 0 may be left out, or multiplied, which makes NaN of an
+// infinity.
 constexpr InputDomain kFiniteDomain = InputDomain::Within(-4, 4);
 
 // Resize below opset 11 and Upsample, which have nothing but a mode and scales.
@@ -45,7 +46,7 @@ std::string DrawCoordinates(ConfigurationDraw& draw) {
   return word;
 }
 
-// Draws how elements between others are made, and what they are made of.
+// Draws the mode of interpolation, and returns the numbers that suit it.
 InputDomain DrawInterpolation(ConfigurationDraw& draw) {
   const auto mode = draw.One<std::string>({"nearest", "linear", "cubic"});
   draw.AttrUnless("mode", mode, "nearest");

@@ -27,8 +27,8 @@ void DrawDft(ConfigurationDraw& draw) {
   for (int64_t& side : shape) side = std::min(side, kMostSignal);
   const int64_t side = shape[static_cast<size_t>(axis)];
   shape.push_back(parts);
-  // The last side but one is the axis of an input that none is given for, the
-  // second that of the attribute.
+  // The default axis is the last side but one where the axis is an input, and
+  // the second side where it is an attribute.
   const bool is_input = draw.def().since >= 20;
   const bool is_usual = axis == (is_input ? rank - 2 : 1) && draw.Often();
   if (draw.Often(20)) axis -= rank;

@@ -64,7 +64,8 @@ void DrawAttributes(ConfigurationDraw& draw) {
     if (!value.has_value() && field.is_required) {
       value = SomeValueOf(draw.def(), field);
     }
-    // Its kind is unknown: a float is likely where nothing is required.
+    // Without a default, the type of an attribute that is not required stays
+    // unknown.
     if (!value.has_value()) continue;
     if (!field.is_required && !draw.Often()) continue;
     draw.Attr(std::string(field.name), std::visit(OtherValue{draw}, *value));
@@ -195,8 +196,8 @@ absl::StatusOr<ValueSet> DrawSet(const OperatorCase& made, Choices* choices) {
   const Choices::Group group(choices);
   ValueSet set;
   const bool wants_exact = choices->UpTo(1) == 1;
-  // In a third of the sets some floats are special.
-  // In whole networks they spread.
+  // A third of the sets have special floats, but only a twelfth for whole
+  // networks, where one special number spreads to many results.
   const uint64_t share = made.configuration.is_network() ? 12 : 3;
   const uint64_t kind = choices->UpTo(share * (kSpecialKinds - 1));
   auto special = kind < kSpecialKinds ? static_cast<SpecialKind>(kind)

@@ -202,8 +202,8 @@ Heads DrawHeads(ConfigurationDraw& draw) {
   return heads;
 }
 
-// The scores, the fourth output, are of the stage that an attribute names,
-// which is of no use without them. Windows came with version 25.
+// An attribute names the stage of the scores, the fourth output; without that
+// output it is of no use. Windows came with version 25.
 void DrawAttentionAttributes(ConfigurationDraw& draw, const Heads& heads,
                              bool wants_scores) {
   if (heads.is_flat || draw.Often(20)) {
