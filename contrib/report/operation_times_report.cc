@@ -85,8 +85,7 @@ void ShowOperationTimes(const ProgramTimes& times, size_t most,
   report->text.Add(KindsOf(times.operations, times.sum_us));
   AddText(report,
           "\nplain run   {:.2f} us{}\noperations  {:.2f} us  sum of {}, each "
-          "alone: "
-          "{}\n",
+          "alone: {}\n",
           times.plain_us, times.runtime.empty() ? "" : "  " + times.runtime,
           times.sum_us,
           CountOf(times.operations.size() - times.CountUntimed(), "operation"),

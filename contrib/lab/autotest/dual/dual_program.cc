@@ -510,8 +510,7 @@ class DualCase {
       if (used_modules_.contains(module.state_.get())) continue;
       return InvalidArgument(
           "module {} is never called, expected a call of it (what it is made "
-          "of "
-          "is compared by its calls)",
+          "of is compared by its calls)",
           module.name());
     }
     return absl::OkStatus();
