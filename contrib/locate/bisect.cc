@@ -12,6 +12,7 @@
 #include "contrib/locate/node_report.h"
 #include "contrib/locate/observed_run.h"
 #include "contrib/locate/output_error.h"
+#include "contrib/locate/reference_rest.h"
 #include "nodewise/locate/node_check.h"
 #include "nodewise/support/status.h"
 

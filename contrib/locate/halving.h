@@ -1,27 +1,17 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "contrib/locate/output_error.h"
-#include "nodewise/compare/compare.h"
 #include "nodewise/graph/by_node.h"
 #include "nodewise/graph/graph_index.h"
-#include "nodewise/interp/interpreter.h"
-#include "nodewise/lower/region.h"
-#include "nodewise/ndarray/ndarray.h"
-#include "nodewise/op/op_def.h"
 
 namespace nodewise {
 
-// Searches that ask few questions, and what a question about a network takes:
-// the cuts through it, the reference that computes what lies behind one, and
-// how much of the error is left in what comes out.
+// Searches that ask few questions, and the cuts through a network that are asked
+// about.
 
 // Answers need not be monotone: what is found was asked about, and holds for
 // that place.
@@ -77,65 +67,5 @@ struct BisectPath {
   std::vector<EntryId> given;
   std::vector<Live> live;  // By entry.
 };
-
-// The reference computes a part of a graph from tensors that were made
-// elsewhere. The regions that nodes compute are read once and kept. One thread
-// at a time.
-class ReferenceRest {
- public:
-  // Both must outlive it.
-  ReferenceRest(const GraphIndex& index, const OpSet& ops)
-      : index_(index), graph_(index.graph()), ops_(ops), kernels_(graph_) {}
-
-  // Reads what the nodes compute, before anything runs. Fails with
-  // kUnimplemented, naming the first node that does not say it.
-  absl::Status Prepare(absl::Span<const NodeId> nodes);
-
-  // Computes these nodes in their order, and returns `wanted`. `tensors` has
-  // all that they read and do not make, in host memory; it is let go as soon as
-  // no node reads it any more. REQUIRES: the nodes were prepared.
-  absl::StatusOr<std::vector<NDArray>> Run(absl::Span<const NodeId> nodes,
-                                           ByEntry<NDArray> tensors,
-                                           absl::Span<const EntryId> wanted);
-
- private:
-  struct Kernel {
-    explicit Kernel(Region made)
-        : region(std::move(made)), interpreter(region.network) {}
-    const Region region;
-    const Interpreter interpreter;
-  };
-
-  absl::Status Compute(NodeId node, ByEntry<NDArray>* tensors) const;
-
-  const GraphIndex& index_;
-  const Graph& graph_;
-  const OpSet& ops_;
-  ByNode<std::shared_ptr<const Kernel>> kernels_;  // Null: none yet.
-};
-
-// The outputs of a network that are wrong in a run, and by how much: what other
-// runs are measured against. By default nothing is wrong.
-struct WrongOutputs {
-  std::vector<size_t> heads = {};  // Their places in Graph::heads.
-  std::vector<std::string> names = {};
-  std::vector<NDArray> reference = {};
-  OutputError error = {};
-  Tolerance tolerance = {};
-
-  bool empty() const { return heads.empty(); }
-  // Return which share of the error is left: in these outputs alone, by
-  // `heads`, and in a run of the whole network.
-  absl::StatusOr<double> ShareLeft(std::vector<NDArray> outputs) const;
-  absl::StatusOr<double> ShareLeftIn(
-      const std::vector<NamedTensor>& outputs) const;
-};
-
-// Both lists have all outputs of the network. The comparisons go to `compared`,
-// unless it is null.
-absl::StatusOr<WrongOutputs> FindWrongOutputs(
-    const std::vector<NDArray>& reference,
-    const std::vector<NamedTensor>& outputs, Tolerance tolerance,
-    std::vector<TensorComparison>* compared);
 
 }  // namespace nodewise

@@ -133,4 +133,47 @@ double ShareGone(const OutputError& error, const OutputError& left) {
   return 1 - left.size / error.size;
 }
 
+absl::StatusOr<WrongOutputs> FindWrongOutputs(
+    const std::vector<NDArray>& reference,
+    const std::vector<NamedTensor>& outputs, Tolerance tolerance,
+    std::vector<TensorComparison>* compared) {
+  NODEWISE_ASSIGN_OR_RETURN(
+      std::vector<TensorComparison> all,
+      CompareNetworkOutputs(reference, outputs, tolerance));
+  WrongOutputs found;
+  found.tolerance = tolerance;
+  std::vector<TensorComparison> wrong;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].is_wrong()) continue;
+    found.heads.push_back(i);
+    found.names.push_back(outputs[i].name);
+    found.reference.push_back(reference[i]);
+    wrong.push_back(all[i]);
+  }
+  // Outputs that are within the tolerance have errors, too, which would only
+  // blur the shares.
+  found.error = ErrorOf(wrong);
+  if (compared != nullptr) *compared = std::move(all);
+  return found;
+}
+
+absl::StatusOr<double> WrongOutputs::ShareLeft(
+    std::vector<NDArray> outputs) const {
+  // Names are for messages alone: outputs are compared by place.
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    named.push_back({names[i], std::move(outputs[i])});
+  }
+  NODEWISE_ASSIGN_OR_RETURN(const auto compared,
+                            CompareNetworkOutputs(reference, named, tolerance));
+  return 1 - ShareGone(error, ErrorOf(compared));
+}
+
+absl::StatusOr<double> WrongOutputs::ShareLeftIn(
+    const std::vector<NamedTensor>& outputs) const {
+  std::vector<NDArray> tensors;
+  for (const size_t head : heads) tensors.push_back(outputs[head].tensor);
+  return ShareLeft(std::move(tensors));
+}
+
 }  // namespace nodewise

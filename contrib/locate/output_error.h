@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -65,5 +66,29 @@ OutputError ErrorOf(absl::Span<const TensorComparison> outputs);
 // Returns which share of the error is gone in the other one. REQUIRES:
 // error.any().
 double ShareGone(const OutputError& error, const OutputError& left);
+
+// The outputs of a network that are wrong in a run, and by how much: what other
+// runs are measured against. By default nothing is wrong.
+struct WrongOutputs {
+  std::vector<size_t> heads = {};  // Their places in Graph::heads.
+  std::vector<std::string> names = {};
+  std::vector<NDArray> reference = {};
+  OutputError error = {};
+  Tolerance tolerance = {};
+
+  bool empty() const { return heads.empty(); }
+  // Return which share of the error is left: in these outputs alone, by
+  // `heads`, and in a run of the whole network.
+  absl::StatusOr<double> ShareLeft(std::vector<NDArray> outputs) const;
+  absl::StatusOr<double> ShareLeftIn(
+      const std::vector<NamedTensor>& outputs) const;
+};
+
+// Both lists have all outputs of the network. The comparisons go to `compared`,
+// unless it is null.
+absl::StatusOr<WrongOutputs> FindWrongOutputs(
+    const std::vector<NDArray>& reference,
+    const std::vector<NamedTensor>& outputs, Tolerance tolerance,
+    std::vector<TensorComparison>* compared);
 
 }  // namespace nodewise

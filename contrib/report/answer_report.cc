@@ -501,6 +501,22 @@ void ShowKept(const WrittenRepro& repro, Report* report) {
 
 }  // namespace
 
+void ShowSideDifferences(const std::vector<SideDifference>& differences,
+                         Report* report) {
+  TextTable table;
+  AddObjects(report, "differences", differences, [&](const auto& row) {
+    const std::string what(NameOf(row.what));
+    table.AddRow(
+        {what, row.name, "found " + row.found, "expected " + row.expected});
+    AddMembers(report, "what", what, "name", row.name, "found", row.found,
+               "expected", row.expected);
+  });
+  if (differences.empty()) return;
+  AddText(report, "\n{} from the reference, so nothing was run:\n",
+          CountOf(differences.size(), "difference"));
+  report->text.Add(table, 2, kShownLines);
+}
+
 void ShowRepros(const WrittenRepros& written, Report* report) {
   TextTable table;
   AddObjects(report, "repros", written.folders, [&](const auto& repro) {

@@ -597,22 +597,6 @@ void ShowOpinions(
   });
 }
 
-void ShowSideDifferences(const std::vector<SideDifference>& differences,
-                         Report* report) {
-  TextTable table;
-  AddObjects(report, "differences", differences, [&](const auto& row) {
-    const std::string what(NameOf(row.what));
-    table.AddRow(
-        {what, row.name, "found " + row.found, "expected " + row.expected});
-    AddMembers(report, "what", what, "name", row.name, "found", row.found,
-               "expected", row.expected);
-  });
-  if (differences.empty()) return;
-  AddText(report, "\n{} from the reference, so nothing was run:\n",
-          CountOf(differences.size(), "difference"));
-  report->text.Add(table, 2, kShownLines);
-}
-
 void ShowByValue(const ValueEvidence& evidence,
                  absl::Span<const NamedCulprit> named, Report* report) {
   ValueReport(evidence, named, report).Show();

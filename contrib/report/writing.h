@@ -129,6 +129,11 @@ inline void AddNotes(const std::vector<std::string>& notes, Report* report) {
   report->notes.insert(report->notes.end(), notes.begin(), notes.end());
 }
 
+// An error in the few digits in which two of them are compared.
+inline std::string ShortError(double error) {
+  return fmt::format("{:.2g}", error);
+}
+
 inline std::vector<std::string> KeysOf(const GraphIndex& index,
                                        const std::vector<NodeId>& nodes) {
   std::vector<std::string> keys;

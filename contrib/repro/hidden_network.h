@@ -45,4 +45,7 @@ class NetworkHider {
   std::map<std::string, std::string> operations_;
 };
 
+// Returns the kind of an operator as a word in small letters: "conv".
+std::string WordOfKind(std::string_view kind);
+
 }  // namespace nodewise

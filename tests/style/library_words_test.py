@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 OPTION = re.compile(r"(?:^|[\s(\"`'])--[a-z][a-z-]+")
 # Files that a reader runs commands from, and other programs' options.
-ALLOWED = {"contrib/repro/write_repro.cc",
+ALLOWED = {"contrib/repro/repro_texts.cc",
            "contrib/lab/autotest/candidates/candidate_list.cc",
            "contrib/lab/autotest/finding_folder.cc",
            "contrib/foreign/known_programs.cc"}
