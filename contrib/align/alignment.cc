@@ -128,7 +128,8 @@ struct GapCloser {
     return behind;
   }
 
-  // The values behind are held, too, but what makes them is inside.
+  // Entries hold the values behind, too, but the operations that make these are
+  // between.
   std::vector<OperationId> Between(EntryId entry) const {
     const std::vector<ValueId> begins = HeldBehind(entry);
     std::set<OperationId> between;
@@ -315,7 +316,7 @@ size_t Alignment::CountBetween(const GraphIndex& index,
       between.insert(index.NodeOf(entry.entry));
     }
   }
-  // A node with another output that is matched counts there.
+  // A node is not between others if another output of it is matched.
   for (const AlignedEntry& entry : entries) {
     if (!entry.matches.empty()) between.erase(index.NodeOf(entry.entry));
   }
@@ -341,7 +342,8 @@ absl::StatusOr<Alignment> Align(const GraphIndex& index, const Network& network,
   for (uint32_t e = 0; e < varies.size(); ++e) {
     alignment.entries.push_back({EntryId{e}, varies[e], {}, false, {}});
   }
-  // It looks at the entries that are matched already: those before each.
+  // The precision of an entry follows from the entries before it, which are
+  // matched already when it is asked for.
   GraphPrecision precision({index, network, pairs, alignment});
   size_t compared = 0;
   for (AlignedEntry& entry : alignment.entries) {

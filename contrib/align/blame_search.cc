@@ -55,7 +55,8 @@ struct BlameSearch {
   const GraphWalk& walk;
   const TimeLimit limit;
   const std::vector<bool> fine = walk.FineEntries();
-  // The walk's, for values that it has not.
+  // A copy of the walk's reference, which computes values that the walk has
+  // not.
   FollowedReference reference = walk.reference();
   bool gave_up = false;
   std::optional<Guess> best = std::nullopt;
@@ -199,7 +200,8 @@ absl::Status BlameOthers(const BlameSearch& search, const Guess& guess,
   return absl::OkStatus();
 }
 
-// Nodes that are on the way to those that are right are neither.
+// Counts nodes behind an entry. An unexplained node that leads to explained
+// ones counts for neither side.
 struct Explained {
   size_t right = 0;
   size_t wrong = 0;
@@ -223,7 +225,8 @@ absl::StatusOr<Explained> ExplainFollowers(const BlameSearch& search,
     ++explained.right;
     if (trial->IsIdle(first)) ++explained.idle;
   }
-  // With nothing that is right behind them, none of them is on the way.
+  // An unexplained node is not wrong if it only leads to explained ones. Where
+  // none is explained there is no such node, and all of them count.
   explained.wrong = open.size();
   if (explained.right == 0) return explained;
   const std::vector<bool> fine = trial->FineEntries();
@@ -258,7 +261,7 @@ absl::Status Try(BlameSearch& search, Guess guess) {
   return absl::OkStatus();
 }
 
-// Until one guess explains all there is.
+// Tries guesses about the entry until one explains all that can be explained.
 absl::Status TryEntry(BlameSearch& search, EntryId entry) {
   for (const bool of_wrong_size : {false, true}) {
     NODEWISE_ASSIGN_OR_RETURN(
@@ -301,7 +304,7 @@ bool IsMadeOf(const BlameSearch& search, ValueId id, ValueId from,
   return Contains(inputs, from) && (!of_that_alone || inputs.size() == 1);
 }
 
-// Sums in another order round otherwise.
+// Equal numbers in another order may have sums that are rounded differently.
 bool HaveSameNumbers(const TensorFacts& a, const TensorFacts& b) {
   const TensorStats& one = a.stats.back();
   const TensorStats& other = b.stats.back();

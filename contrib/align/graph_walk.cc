@@ -1,4 +1,4 @@
-// The walk through the compiled graph().
+// The walk through the compiled graph.
 //
 // A node is right if what it makes is what the network makes of what the node
 // has read. So wherever an entry is found to hold a tensor of the network, the
@@ -117,7 +117,7 @@ bool IsCut(const AlignedEntry& entry) {
   return !entry.matches.empty() && entry.matches[0].layout.cut.has_value();
 }
 
-// Returns by value whether this one is made of it, or is it.
+// Returns for each value whether it is `id`, or `id` is made of it.
 std::vector<bool> AncestorsOf(const Network& network, ValueId id) {
   return WalkBack(network, {id}, [](const NetworkValue&) { return true; });
 }
@@ -185,8 +185,8 @@ std::vector<ValueId> GraphWalk::SourcesOf(NodeId node) const {
   return sources;
 }
 
-// By the number of operations between and not as deep as possible, since the
-// nearest tensors are the likeliest.
+// Values are in the order of the number of operations between, and not as deep
+// as possible, since the nearest ones are the likeliest.
 std::vector<ValueId> GraphWalk::ReachableFrom(
     const std::vector<ValueId>& sources) const {
   std::vector<ValueId> reachable = sources;

@@ -28,7 +28,8 @@ struct SourceSide {
   int64_t padded = 1;
 };
 
-// Fails for what no order of elements is.
+// Fails for layouts that are more than an order of elements: those of
+// quantised, cut or resized tensors.
 absl::Status CheckIsOrder(const Layout& layout) {
   if (!layout.quantisation.has_value() && !layout.cut.has_value() &&
       layout.other_shape.empty()) {
@@ -37,7 +38,6 @@ absl::Status CheckIsOrder(const Layout& layout) {
   return Unimplemented("a tensor of the model is there {}", layout.text);
 }
 
-// Adds the operations one by one.
 struct LayoutWriter {
   const Layout& layout;
   ValueId at;

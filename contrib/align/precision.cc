@@ -91,7 +91,8 @@ double StepOf(absl::Span<const std::vector<double>> numbers) {
   if (sizes.empty()) return 0;
   double step = sizes[0];
   for (size_t i = 1; i < sizes.size(); ++i) {
-    // Rounding makes one number two.
+    // Rounding may make two sizes of one, and the gap between them is not a
+    // step.
     const double gap = sizes[i] - sizes[i - 1];
     if (gap > kSameSize * sizes.back()) step = std::min(step, gap);
   }

@@ -30,7 +30,6 @@ size_t PlaceOfName(const std::vector<std::string>& names,
   return static_cast<size_t>(found - names.begin());
 }
 
-// Runs the network and puts aside all that it makes.
 absl::StatusOr<std::unique_ptr<TensorSpool>> RecordNetwork(
     Runner* network, absl::Span<const NamedTensor> inputs) {
   NODEWISE_ASSIGN_OR_RETURN(auto spool, TensorSpool::Create());

@@ -2,9 +2,10 @@
 // made. A change is tried on the numbers that the node has read: the operation
 // is computed with it, what follows is computed by the reference as far as the
 // tensor in question, and the change fits if that is as near to the node's
-// numbers as a right one would be, with all sets of inputs. Changes from a list
-// come first as far as there are any; and numbers (of an attribute, a constant
-// or the whole result) are looked for by Gauss and Newton.
+// numbers as a right one would be, with all sets of inputs. Numbers (of an
+// attribute, a constant or the whole result) are fitted first, by Gauss and
+// Newton; then the changes of a list are tried, which stand before them in the
+// result.
 
 #include "contrib/align/region_edits.h"
 
@@ -137,7 +138,6 @@ Results ComputeWith(ChangedOperation& changed, size_t slot, SharedValue other) {
   return made;
 }
 
-// Constants that it reads, changed.
 void TryConstants(ChangedOperation& changed) {
   for (size_t i = 0; i < changed.inputs.size(); ++i) {
     if (changed.inputs[i] == nullptr) continue;
@@ -330,7 +330,9 @@ void TryOperation(EditSearch& search, bool with_numbers,
   progress->is_done = true;
   if (!ReadInputs(&changed)) return;
   if (with_numbers) {
-    // They are few, but take several runs each.
+    // Changes of constants, and numbers that are fitted, are few but take
+    // several runs each: they get a part of the budget and leave the rest to
+    // the list.
     EditBudget whole = search.budget;
     search.budget = whole.Part(2);
     TryConstants(changed);

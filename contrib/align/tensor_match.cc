@@ -176,7 +176,7 @@ bool ForSamples(const Layout& layout, size_t elements, int64_t most,
   return true;
 }
 
-// Visits all elements in that way.
+// Visits all elements as ForSamples() visits some.
 template <typename Take>
 bool ForAll(const Layout& layout, size_t count, const Take& take) {
   if (layout.is_same_order()) {
@@ -234,7 +234,8 @@ double DistanceInAnyOrder(const Numbers& source, const Numbers& compiled,
                     Sorted(compiled), far);
 }
 
-// Few of them are needed, and NaN, which are in no order, count each.
+// Returns whether there are many different numbers, of which a few are enough.
+// NaN, which are in no order, count each.
 bool AreMany(const Numbers& source) {
   Numbers seen;
   for (const double number : source) {
@@ -314,8 +315,9 @@ PairSums SumOver(const Layout& layout, absl::Span<const Numbers> source,
 }
 
 // Returns the scale and zero point with which the integers in that layout are
-// nearest to the floats, by least squares over all sets; none if the two are
-// less alike than that, where 1 is on one line. Both are by set of inputs.
+// nearest to the floats, by least squares over all sets; none if the likeness
+// of the two (1: all pairs lie on one line) is below `least_likeness`. `source`
+// and `compiled` have the numbers of each set of inputs.
 std::optional<Layout::Quantisation> FitQuantisation(
     const Layout& layout, absl::Span<const Numbers> source,
     const TensorFacts& compiled_facts, absl::Span<const Numbers> compiled,

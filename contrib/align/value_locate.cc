@@ -143,7 +143,7 @@ std::vector<EntryId> RegionReads(const GraphWalk& walk, NodeId node) {
   return reads;
 }
 
-// Inputs of the operation that makes it, but for constants.
+// Returns the inputs of the operation that makes a value, but for constants.
 std::vector<ValueId> MadeOf(const Network& network, ValueId id) {
   const NetworkValue& value = network.value(id);
   if (value.kind != NetworkValue::Kind::kOutput) return {};
@@ -155,7 +155,7 @@ std::vector<ValueId> MadeOf(const Network& network, ValueId id) {
   return made_of;
 }
 
-// Whether a few operations make it of what is read.
+// Whether a few operations make the value of what the node reads.
 bool IsMadeOfReads(const RegionSearch& search, ValueId id) {
   std::vector<ValueId> waiting = {id};
   for (size_t done = 0; !waiting.empty(); ++done) {
@@ -172,15 +172,16 @@ bool IsMadeOfReads(const RegionSearch& search, ValueId id) {
   return true;
 }
 
-// Whether not all of those that are alike are read, so that the node may have
-// made this one.
+// Whether the node reads fewer than all values that are alike to this one, so
+// that it may have made this one.
 bool MayBeMadeHere(const RegionSearch& search, ValueId id) {
   return static_cast<size_t>(search.CountReads(id)) <=
              search.walk.SharedWith(id).size() &&
          IsMadeOfReads(search, id);
 }
 
-// Whether an entry holds it and what it was made of, too, in different orders.
+// Whether an entry holds the value and also what it was made of, in different
+// orders.
 bool IsMoved(const RegionSearch& search, ValueId id) {
   const std::vector<ValueId> made_of = MadeOf(search.walk.network(), id);
   return std::ranges::any_of(search.walk.HoldersOf(id), [&](EntryId holder) {
@@ -226,7 +227,8 @@ std::vector<OperationId> RegionOf(const GraphWalk& walk, ValueId value,
 // How far the entry is from the tensor of the network's own run.
 absl::StatusOr<double> PassedOn(const WalkScene& scene, EntryId entry,
                                 const HeldTensor& held) {
-  // Where nothing before it is wrong, this is known already.
+  // Where nothing before the entry is wrong, the alignment has this distance
+  // already.
   for (const EntryMatch& match :
        scene.alignment.entries[Index(entry)].matches) {
     const bool is_whole =
@@ -241,7 +243,6 @@ absl::StatusOr<double> PassedOn(const WalkScene& scene, EntryId entry,
   return found.DistanceIn(held.layout, expected);
 }
 
-// Fills in what entries have received and passed on.
 absl::Status FillLedger(const WalkScene& scene,
                         std::vector<LocatedEntry>* entries) {
   const Graph& graph = scene.index.graph();
@@ -273,7 +274,7 @@ struct CulpritSearch {
   const OpSet& operators;
   const SearchLimits& limits;
   EditBudget budget;  // For the culprit that is looked at.
-  // Right, though the walk does not explain them.
+  // Nodes that are right, though the walk does not explain them.
   std::vector<NodeId> sound_parts = {};
   ValueLocateResult result = {};
 
@@ -447,8 +448,8 @@ absl::StatusOr<std::vector<FittingEdit>> EditsFor(CulpritSearch& search,
   return edits;
 }
 
-// Takes the guess about its own node for right. What is behind an entry that
-// had been taken for another tensor is looked at anew.
+// Takes a guess for right, with changes of the guessed node. What is behind an
+// entry that had been taken for another tensor is looked at anew.
 absl::Status FollowWithEdits(CulpritSearch& search, const Guess& guess) {
   NODEWISE_ASSIGN_OR_RETURN(const auto edits, EditsFor(search, guess, 1));
   if (guess.is_misread) search.walk.ReleaseBehind(guess.value);
@@ -507,7 +508,8 @@ absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
     NODEWISE_ASSIGN_OR_RETURN(auto guesses, NearGuesses(search, entry));
     size_t left = guesses.size();
     for (Guess& guess : guesses) {
-      // The nearest ones are likelier, and have half of what there is.
+      // The nearest guesses are likelier, and have half of the budget that is
+      // left.
       NODEWISE_ASSIGN_OR_RETURN(
           auto edits, EditsFor(search, guess, std::min<size_t>(left--, 2)));
       if (edits.empty()) continue;
@@ -536,7 +538,7 @@ void AddUnfollowed(CulpritSearch& search, NodeId suspect) {
   ValueCulprit culprit;
   culprit.node = suspect;
   culprit.entry = GiveUpOn(search, suspect);
-  // It may compute a part of what is opaque.
+  // The suspect may compute a part of an operation that is opaque.
   if (!search.walk.scene().alignment.open.empty()) return;
   culprit.gave_up = search.budget.gave_up();
   culprit.edits_tried = search.budget.tried();
@@ -562,8 +564,8 @@ absl::Status PreferSuspect(CulpritSearch& search, NodeId suspect,
                            ExplainedGuess* found) {
   NODEWISE_ASSIGN_OR_RETURN(auto alone, ExplainAlone(search, suspect));
   if (!alone.guess.has_value()) return absl::OkStatus();
-  // A suspect that lacks an optional input is a part, if a later node has
-  // it all.
+  // A suspect that makes its tensor without an optional input is a part of an
+  // operation if a later node makes the whole.
   const bool is_part =
       found->guess.has_value() && found->guess->share >= kMostAreRight &&
       std::ranges::any_of(alone.edits, &FittingEdit::is_input_dropped);

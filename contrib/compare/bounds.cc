@@ -74,8 +74,8 @@ class BoundChecker {
   }
 
  private:
-  // They are counted by the kinds that Metrics has, since they are taken off
-  // these counts again.
+  // Elements without a bound are counted by the kinds that Metrics counts,
+  // since ExcuseOpenElements() takes them off those counts again.
   void CountOpen(const ElementDifference& found) {
     const bool is_nan = std::isnan(found.expected);
     if (is_nan != std::isnan(found.actual)) {
@@ -105,7 +105,8 @@ class BoundChecker {
           fallback_.absolute + fallback_.relative * std::fabs(found.expected)) {
         ++check_.outside_fallback;
       }
-      // Stands for them until there is one with a bound.
+      // An element without a bound counts as the worst until there is one with
+      // a bound.
       if (std::isnan(check_.bound) && found.error > check_.worst.error) {
         check_.worst = found;
       }
@@ -113,7 +114,7 @@ class BoundChecker {
     }
     if (found.error > proved) ++check_.outside;
     const double ratio = found.error / proved;  // Infinite for a bound of 0.
-    // Errors of exact values are compared by themselves.
+    // Two bounds of 0 give one infinite ratio, so the errors themselves decide.
     const bool is_worse = ratio == check_.ratio
                               ? found.error > check_.worst.error
                               : ratio > check_.ratio;
@@ -124,8 +125,8 @@ class BoundChecker {
   }
 
   const double most_subnormal_;
-  // The smallest normal half is as large as the steps between ordinary ones, so
-  // that only subnormal numbers themselves count.
+  // An error below 2^-14, the smallest normal half, is only excused near it: it
+  // is also the step between two halves from 1/16 to 1/8.
   const bool is_half_;
   const absl::Span<const double> proved_, in_practice_;
   const Tolerance fallback_;

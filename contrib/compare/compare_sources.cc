@@ -148,7 +148,7 @@ class ComparingSink : public TensorSink {
   }
 
  private:
-  // It is kept as long as it may get a partner.
+  // A tensor that has no partner yet is kept as long as it may get one.
   absl::Status TakeUnpaired(const TensorItem& item) {
     if (options_.pair_fuzzily) return unpaired_.Take(item);
     SkipMissing(item.key, "the candidate does not have it");

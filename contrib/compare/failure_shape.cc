@@ -109,7 +109,8 @@ bool IsTelling(uint64_t wrong, double share) {
 constexpr uint64_t kLeastWrong = 8;
 // How much of the difference a factor, or one number, must explain.
 constexpr double kExplained = 0.999;
-// A factor and a number that is added each have a part in the difference.
+// A line a * x + b through what is expected is only called one if both parts,
+// the factor and the number, explain at least this share of the difference.
 constexpr double kLeastPartOfLine = 1e-3;
 // The share of elements that must be numbers of a shorter type: nearly all of
 // those found, and few of those expected.
@@ -140,7 +141,8 @@ struct ShortType {
   uint64_t others = 0;  // Results that the type does not have.
 
   void Take(double x, double y, uint64_t elements) {
-    // More of them leave no hope, and the test takes its time.
+    // With more other numbers the type is ruled out, and the test takes its
+    // time.
     if (static_cast<double>(others) >
         (1 - kMostAreShort) * static_cast<double>(elements)) {
       return;
@@ -445,7 +447,8 @@ class PlaceFinder {
     if (step < 2) return true;
     std::minstd_rand random;
     for (size_t i = 0; i + step <= pair_.elements; i += step) {
-      // At random, since a fixed distance would be found again.
+      // The elements are chosen at random: with a fixed distance between them,
+      // the pattern that is found would be that distance.
       const size_t place = i + random() % step;
       const bool is_wrong =
           pair_.IsWrong(pair_.Expected(place), pair_.Actual(place));

@@ -72,8 +72,9 @@ std::string WhyNoCulprit(const LocateResult& located) {
                     node.key, node.gain());
 }
 
-// Here it is the distance from what the node should hold. Between builds a node
-// is broken only if it is known which side is right.
+// For a search by values, the name says how far the node is from what it should
+// hold. Between builds a node is broken only if it is known which side is
+// right.
 NamedCulprit NameCulprit(const ValueEvidence& evidence, size_t i) {
   const ValueCulprit& culprit = evidence.result.culprits[i];
   const Network& network = *evidence.network;

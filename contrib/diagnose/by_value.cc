@@ -100,8 +100,8 @@ absl::StatusOr<NetworkBeside> BuildFor(const Session& target,
   return beside;
 }
 
-// Both are run with these: the inputs of the target, and others that are drawn
-// like them.
+// The inputs that both sides are run with: those of the target, and others that
+// are drawn like them.
 struct SetsOfInputs {
   uint64_t sets = kInputSets;
   uint64_t seed = 1;
@@ -195,7 +195,8 @@ bool IsUnlike(const ValueEvidence& evidence) {
 
 void AskWhetherModel(ValueEvidence* evidence, Answer* answer) {
   if (!IsUnlike(*evidence)) return;
-  // Then one question says more than a list.
+  // If the model is unlike the network, one question says more than a list of
+  // culprits.
   evidence->most_shown = 3;
   const auto [wrong, all] = WrongWeights(*evidence);
   answer->notes.push_back(fmt::format(
@@ -294,7 +295,6 @@ absl::StatusOr<std::set<std::string>> DifferingNodes(const Session& build,
   return nodes;
 }
 
-// Returns the verdict of a third build about each difference.
 absl::StatusOr<std::vector<std::string>> KindsByThird(
     const Session& target, const Session& reference, const Session& third,
     const ValueEvidence& evidence, const SetsOfInputs& sets) {

@@ -314,7 +314,6 @@ absl::StatusOr<NDArray> RecordedTensor(const RecordedPair& recorded,
   return recorded.compiled->Load(place);
 }
 
-// Makes cases of the nodes of one target.
 struct CaseMaker {
   const GraphTarget& target;
   const GraphIndex& index;
@@ -419,8 +418,8 @@ absl::Status WriteBeside(const Question& question, ReproCase made,
       written);
 }
 
-// These say that a node is unfit for a folder. That is not a failure of writing
-// one, so the other nodes still get theirs.
+// Errors of these kinds say that a node is unfit for a folder. That is not a
+// failure of writing one, so the other nodes still get theirs.
 bool CannotBeCase(const absl::Status& status) {
   return absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
          absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
@@ -605,7 +604,7 @@ absl::Status WriteValueRepros(const Question& question, const Session& session,
         KeepInputs(*evidence.index, recorded, sets, dir, &written);
     if (!kept.ok()) answer->AddDoubt(At(NameOf(Way::kReproFolder), kept));
   } else if (!sets.empty()) {
-    // They have the names and the numbers of the network.
+    // The kept inputs have the names and the numbers of the network.
     written.notes.push_back(fmt::format(
         "{}: the inputs that show what the given ones do not are not written "
         "with {}",

@@ -113,7 +113,6 @@ class LayerProgress : public LayerObserver {
   size_t total_ = 0;
 };
 
-// Compares the layers of both backends, and takes what that shows.
 absl::Status CompareLayers(const LayerQuestion& question,
                            const std::vector<NamedTensor>& inputs,
                            Answer* answer) {
@@ -175,7 +174,7 @@ void SettleSamples(const SamplesResult& result,
 
 // --- Programs ---
 
-// Another program is started for each run, which takes longer.
+// Each run starts another program, which takes longer than a run here.
 constexpr int kProgramRepeats = 1;
 
 // The other program's tensors lie in the model's order.
@@ -188,7 +187,7 @@ absl::StatusOr<Session> WithoutLayouts(const Session& session) {
   spec.network = session.network;
   spec.lowering = session.lowering;
   spec.lowering.chooses_layouts = false;
-  // They have what runs them since the model was opened.
+  // Opaque operations have what runs them since the model was opened.
   spec.keeps_opaque = true;
   spec.inputs.tensors = session.NamedInputs();
   DiagnosticList faults;

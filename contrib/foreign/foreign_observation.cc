@@ -41,7 +41,7 @@ class DumpSink : public TensorSink {
       writer_.Input(node, *item.tensor);
       return absl::OkStatus();
     }
-    // They stay where they are until the node is written.
+    // Tensors of a node are kept until the node is written.
     NODEWISE_ASSIGN_OR_RETURN(NDArray tensor, item.Keep());
     (item.key.role == TensorRole::kInput ? read_ : made_)
         .push_back(std::move(tensor));
@@ -49,7 +49,8 @@ class DumpSink : public TensorSink {
     return absl::OkStatus();
   }
 
-  // Something of it is not handed out, so that it has ended the run.
+  // The node of which something is not handed out, so that it has ended the
+  // run.
   bool is_incomplete = false;
 
  private:

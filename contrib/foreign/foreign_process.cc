@@ -141,7 +141,8 @@ absl::StatusOr<std::string> FindProgram(const ForeignProcess& process) {
       process.name, Printable(program));
 }
 
-// All that a child needs, made before the fork.
+// All that a child needs is made before the fork: afterwards nothing may be
+// allocated.
 struct ChildPlan {
   const char* program;
   char* const* arguments;

@@ -160,7 +160,6 @@ bool DifferInForm(const TensorType& type, const TensorType& asked) {
   return a == b;
 }
 
-// Reads what the answer says of one tensor.
 absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
                                                const AskedTensor& asked,
                                                const std::string& place) {

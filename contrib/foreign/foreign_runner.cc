@@ -104,7 +104,8 @@ class ForeignModel {
   absl::StatusOr<std::string> WriteEndingAt(
       absl::Span<const AskedTensor> outputs) const {
     if (file_ != nullptr) return file_->EndingAt(ValuesOf(outputs), given_);
-    // A copy: the next value ends at another place.
+    // The file is copied, since the model for the next value ends at another
+    // place.
     Network part = network_;
     NODEWISE_RETURN_IF_ERROR(SetOutputs(outputs, &part));
     part.RemoveUnused();
@@ -173,7 +174,6 @@ absl::Status RunCommand(const ForeignCommand& command,
   return RunForeignProcess(process);
 }
 
-// One run of the program, and what it left.
 struct ForeignRun {
   const ForeignTarget& target;
   std::vector<AskedTensor> asked;
@@ -439,7 +439,8 @@ class ForeignRunner : public Runner {
     return names;
   }
 
-  // Null if there is nothing to compute.
+  // Runs the program for these values; returns null if there is nothing to
+  // compute.
   absl::StatusOr<std::unique_ptr<ForeignRun>> Execute(
       const std::vector<std::string>& values, WrittenModel written,
       uint64_t repeats, NetworkRun* run) const {
@@ -612,7 +613,6 @@ class LastUserModel {
   std::shared_ptr<const UserModel> file_;
 };
 
-// A case as the program is asked about it.
 struct AskedCase {
   std::vector<NamedTensor> inputs;
   std::vector<std::string> values;  // By output of the network.
@@ -639,7 +639,6 @@ absl::StatusOr<AskedCase> AskFor(const ForeignCase& each,
   return asked;
 }
 
-// All cases, with the files of their models.
 absl::StatusOr<std::vector<AskedCase>> AskAll(
     absl::Span<const ForeignCase> cases, const ForeignFolder& folder) {
   std::vector<AskedCase> all;
@@ -662,7 +661,6 @@ absl::StatusOr<std::vector<AskedCase>> AskAll(
   return all;
 }
 
-// Returns the outputs of a network in their order.
 absl::StatusOr<std::vector<NDArray>> OutputsOf(
     const AskedCase& asked, const std::vector<AnsweredTensor>& answered,
     const ForeignFolder& folder) {

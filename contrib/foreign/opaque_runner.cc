@@ -21,8 +21,8 @@ struct OneNode {
   std::vector<size_t> outputs;  // Those of the operation that are wanted.
 };
 
-// Versions that are not known are those of the newest that is; the model that
-// is written of the operation has its own.
+// A version that is newer than all that are known here counts as the newest of
+// them; the model that is written of the operation has its own.
 absl::Status SetOpsets(const ops::Opaque& op, Network* network) {
   const auto set = [&](const std::string& domain, int64_t version) {
     // A model may be newer than the operators here; other domains have no
@@ -53,7 +53,8 @@ absl::StatusOr<OneNode> Isolate(const OperatorDef& row, const ops::Opaque& op,
       continue;
     }
     const std::string name = fmt::format("input_{}", i);
-    // It may have to be one: an operator may ask for it before there is a run.
+    // The input may have to be a constant: an operator may ask for its numbers
+    // before there is a run.
     const bool is_constant = std::binary_search(
         op.constants.begin(), op.constants.end(), static_cast<int64_t>(i));
     const auto value =
@@ -126,7 +127,8 @@ class KeptResults {
     for (const NDArray& output : outputs) {
       bytes += output.defined() ? output.bytes() : 0;
     }
-    // It would push out everything else.
+    // A result that is larger than all that may be kept would push out
+    // everything else.
     if (bytes > kMostKeptBytes) return;
     const std::lock_guard lock(mutex_);
     bytes_ += bytes;

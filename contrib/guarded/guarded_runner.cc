@@ -181,7 +181,6 @@ absl::StatusCode CodeOf(const ChildEnd& end) {
              : absl::StatusCode::kAborted;
 }
 
-// What a child does, seen from the waiting process.
 class GuardedRun : public PendingRun {
  public:
   // The target must outlive it.

@@ -56,7 +56,6 @@ void SortByNode(LocateResult* located) {
   std::ranges::sort(located->culprits, {}, &Culprit::report);
 }
 
-// The new reports of one round.
 struct NewReports {
   const GraphIndex& index;
   const LocateResult& located;
@@ -122,7 +121,6 @@ std::vector<NodeId> AddVerdicts(const GraphIndex& index,
   return accused;
 }
 
-// Adds a report and a culprit for a node that is not deterministic.
 void AddUnsteady(const GraphIndex& index, NodeId node, LocateResult* located) {
   NodeReport report = ReportUnchecked(index, node, "not asked");
   report.evidence.is_steady = false;
@@ -191,7 +189,8 @@ struct Bisector {
   const GraphIndex& index = request.index;
   const Graph& graph = index.graph();
   const Tolerance tolerance = AccumulatedTolerance(graph);
-  // To all outputs, then to the wrong ones.
+  // The path leads to all outputs at first, and to the wrong ones alone once
+  // these are known.
   BisectPath path{index, AllHeads(graph)};
   ReferenceRest rest{index, request.operators};
   std::unique_ptr<Runner> candidate = {};
@@ -222,7 +221,7 @@ struct Bisector {
 
   absl::Status Search() {
     NODEWISE_RETURN_IF_ERROR(rest.Prepare(path.nodes));
-    // No run comes to its end.
+    // Where the search was cut, no run of the candidate comes to its end.
     if (search.is_cut) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(RunBoth());
     if (wrong.empty()) return absl::OkStatus();
@@ -242,7 +241,8 @@ struct Bisector {
     return absl::OkStatus();
   }
 
-  // The two ends: the candidate's run, all of it, and the reference's.
+  // Runs both sides from end to end: they are the two ends between which
+  // halving asks.
   absl::Status RunBoth() {
     NODEWISE_ASSIGN_OR_RETURN(candidate, search.makers.candidate());
     if (!candidate->Can(Capability::kTensors)) {
@@ -561,7 +561,7 @@ absl::StatusOr<BisectResult> Bisect(const BisectRequest& request,
     }
     NODEWISE_RETURN_IF_ERROR(
         search.GoOnAfter(result.status(), bisector.result.candidate_runs));
-    // The run that was ended was one, too.
+    // The run that a node has ended counts as a run, too.
     candidate_runs += bisector.result.candidate_runs + 1;
     reference_runs += bisector.result.reference_runs;
   }

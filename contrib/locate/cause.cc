@@ -497,7 +497,7 @@ struct CauseSearch {
   const WrongNode& node;
   const OpSet& operators;
   const NDArray& found = node.found[node.output];
-  // From the definition's result.
+  // How far the definition's result is from what was found.
   const double own_distance = node.worst.metrics.difference_norm;
   const int64_t end_ns = ClockNanoseconds() + kMostNanoseconds;
 
@@ -573,7 +573,8 @@ struct CauseSearch {
     return made.ok() ? (*made)[node.output] : NDArray();
   }
 
-  // Undefined where that is what rounding all inputs makes, or took too long.
+  // Returns an undefined tensor where rounding this input alone is the same as
+  // rounding all of them, or where time is up.
   NDArray ComputeWithRounded(size_t input, int bits) const {
     const size_t count = node.inputs.size();
     if (count < 2 || input >= count || !HasTime()) return NDArray();
@@ -620,7 +621,8 @@ struct CauseSearch {
     return best;
   }
 
-  // Only of a region of one operation: who changes several may explain all.
+  // Mistakes are looked for in regions of one operation alone: changes of
+  // several operations may explain anything.
   std::optional<Cause> Mistake() const {
     // The edits are of one operation, and are computed without the others.
     const Network& region = node.region;

@@ -16,14 +16,14 @@ namespace {
 constexpr std::string_view kDumpedNodeNames[] = {"unknown", "alike", "follows",
                                                  "inconclusive", "differs"};
 
-// A graph and its index.
 struct IndexedGraph {
   explicit IndexedGraph(Graph read) : graph(std::move(read)), index(graph) {}
   Graph graph;
   GraphIndex index;
 };
 
-// Builds may call the same function otherwise; who reads what decides.
+// Two builds may give one function different names, so names are not compared:
+// which node reads which decides.
 absl::Status CheckIsSameGraph(const Graph& graph, const Graph& other,
                               const std::string& name,
                               const std::string& other_name) {

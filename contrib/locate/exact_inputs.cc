@@ -18,7 +18,7 @@
 namespace nodewise {
 namespace {
 
-// Runs the candidate, which is the same for all.
+// Runs the candidate, one for all nodes that are checked, with some options.
 using RunWith = absl::FunctionRef<absl::StatusOr<RunResult>(const RunOptions&)>;
 
 constexpr CompareOptions kBitForBit = {{Rule::Kind::kTolerance, {0, 0}}};

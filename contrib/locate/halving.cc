@@ -10,7 +10,8 @@
 namespace nodewise {
 namespace {
 
-// One of the cuts, which are sorted, lies in the range.
+// Returns whether one of the cuts, which are sorted, lies where the entry is
+// live.
 bool IsLiveAtAny(const BisectPath::Live& live,
                  const std::vector<size_t>& cuts) {
   const auto found = std::ranges::lower_bound(cuts, live.from);
@@ -61,10 +62,11 @@ absl::StatusOr<size_t> FirstLeap(
   return high;
 }
 
-// Items are added from the first one on until it holds; the item at which it
-// begins to hold is needed and stays. Then items are added to that one, and so
-// on, until those that were found hold by themselves. Each of them costs one
-// halving, where trying all sets would take 2^items questions.
+// Items are added from the first one on until `holds` says true; the item at
+// which it begins to do so is needed and stays. Then items are added to that
+// one, and so on, until `holds` is true for those that were found by
+// themselves. Each of them costs one halving, where trying all sets would take
+// 2^items questions.
 absl::StatusOr<std::vector<size_t>> SmallestSet(
     const std::vector<size_t>& items,
     absl::FunctionRef<absl::StatusOr<bool>(const std::vector<size_t>&)> holds) {
@@ -77,8 +79,8 @@ absl::StatusOr<std::vector<size_t>> SmallestSet(
     set.insert(set.end(), found.rbegin(), found.rend());
     return set;
   };
-  // It holds for the first `count` items together with those that were found.
-  // The item at which it begins to hold is one more that is needed.
+  // `holds` is true for the first `count` items together with those that were
+  // found. The item at which it begins to be true is one more that is needed.
   size_t count = items.size();
   bool is_enough = false;
   while (!is_enough && count > 0) {
@@ -90,7 +92,8 @@ absl::StatusOr<std::vector<size_t>> SmallestSet(
     NODEWISE_ASSIGN_OR_RETURN(is_enough, holds(with_first(0)));
   }
   std::ranges::reverse(found);
-  // One that was needed beside others may not be any more.
+  // An item that was needed when it was found may not be needed beside those
+  // that were found after it.
   for (size_t i = 0; found.size() > 1 && i < found.size();) {
     std::vector<size_t> without = found;
     without.erase(without.begin() + static_cast<ptrdiff_t>(i));

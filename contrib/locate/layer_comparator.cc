@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<TensorComparison>> CheckAlone(
   return std::move(checks.nodes[0].outputs);
 }
 
-// Does the same, in pieces where that saves much memory.
+// As CheckAlone(), but in pieces where that saves much memory.
 absl::StatusOr<std::vector<TensorComparison>> CheckByBounds(
     const Graph& one, const std::string& name, const LayerValues& values,
     const RunResult& run) {
@@ -298,7 +298,8 @@ absl::StatusOr<bool> LayerComparator::verify(
   cost_.peak_bytes = sides.memory().bytes();
   cost_.live_bytes = LargestLiveSet(mod_.graph, mod_.params);
   NODEWISE_RETURN_IF_ERROR(status);
-  // One that ends some runs only may have been judged before.
+  // A layer that ends only some runs may have been judged before it has ended
+  // one.
   for (LayerResult& layer : layers_) NoteFailure(sides, &layer);
   if (layers_.empty()) {
     return FailedPrecondition(

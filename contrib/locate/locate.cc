@@ -55,7 +55,6 @@ class RunsSink : public TensorSink {
     for (HashSink& run : runs_) hashes.push_back(run.Finish({}));
     return hashes;
   }
-  // Returns how many runs have begun.
   size_t begun() const { return runs_.size(); }
 
  private:
@@ -168,8 +167,8 @@ struct Locator {
     return absl::OkStatus();
   }
 
-  // Where only what is handed out says what nodes read, it may be another thing
-  // than what the candidate computes with.
+  // Where it is only known from what the candidate hands out what a node reads,
+  // the candidate may compute with something else.
   void ForgiveMisreported() {
     if (search.is_cut || !options.only_handed_out || options.is_strict) return;
     std::vector<NodeId> wrong;
@@ -195,7 +194,8 @@ struct Locator {
         CountOf(names.size(), "value"), ListOf(names, kMostNamedValues)));
   }
 
-  // It was judged on what it has not read.
+  // Takes back the accusation of a reader that was judged on a tensor that it
+  // has not read.
   void ForgiveReader(NodeId node) {
     const auto check = std::ranges::find(checks.nodes, node, &NodeCheck::node);
     if (check == checks.nodes.end()) return;
@@ -518,8 +518,8 @@ struct Locator {
         &result);
   }
 
-  // Then the network makes what the reference's run of it makes, once all
-  // culprits do.
+  // Returns whether the network makes what the reference's run of it makes,
+  // once all culprits do.
   bool IsAllElseRight() const {
     return checks.skipped.empty() &&
            std::ranges::all_of(result.nodes, [](const NodeReport& report) {

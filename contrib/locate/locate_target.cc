@@ -22,8 +22,8 @@ namespace {
 // Runners of this kind have a process of their own for each run. "debug" ones,
 // which can also run on devices, have not.
 constexpr std::string_view kGuarded = "guarded";
-// Their tensors lie at other addresses: what depends on these makes other bits
-// when runs are repeated.
+// Runners of this kind put tensors at other addresses: results that depend on
+// addresses have other bits there.
 constexpr std::string_view kElsewhere = "barely_aligned";
 
 absl::StatusOr<RunnerMaker> RunnersOf(
@@ -37,9 +37,9 @@ absl::StatusOr<RunnerMaker> RunnersOf(
 // A run takes the plan's memory, and as much again where kernels keep constants
 // in an order of their own.
 bool HasRoomForRunsAtOnce(const StoragePlan& plan) {
-  // Those that go on together: the one that is followed, those that repeat it,
-  // and the one with guarded memory. Half of the memory is left to the others
-  // on this machine.
+  // Three runs go on together: the one that is followed, one that repeats it,
+  // and one with guarded memory. Half of the memory is left to the other
+  // programs on this machine.
   constexpr uint64_t kRuns = 3, kTimes = 2, kShare = 2;
   uint64_t bytes = 0;
   for (const StorageSlot& slot : plan.slots) bytes += slot.bytes;
@@ -118,7 +118,7 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
                                    options.node_limit_ms);
   };
   if (HasRunnerFor(kGuarded, {target.name(), request.target})) {
-    // It goes on while Locate() runs the candidate.
+    // The search for stray writes goes on while Locate() runs the candidate.
     if (located.runs_at_once && options.checks_storage) {
       NODEWISE_ASSIGN_OR_RETURN(search, start());
     }
@@ -136,8 +136,8 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
     NODEWISE_ASSIGN_OR_RETURN(*request.opinions,
                               AskReferee(located, result, request.referee));
   }
-  // It has not, or there would be no result; the user should know all the same
-  // that no such node could have been found.
+  // No node has ended this process, or there would be no result; but the user
+  // should know that such a node could not have been found.
   if (!HasRunnerFor(kGuarded, {target.name(), request.target})) {
     result.notes.push_back(fmt::format(
         "{}: is on a device, where a node that crashes or hangs would have "

@@ -98,7 +98,7 @@ struct MixtureRuns {
     return Run(*runner, repeats);
   }
 
-  // A build as it is.
+  // Runs one build by itself, without a mixture.
   absl::StatusOr<Outputs> RunOnce(
       const std::shared_ptr<const GraphTarget>& target) {
     NODEWISE_ASSIGN_OR_RETURN(const auto its_runner, SafestRunnerOf(target));
@@ -281,7 +281,8 @@ struct Mixer {
             functions.end()) {
       return outputs.status();
     }
-    // The results of the candidate's functions end one of the reference's.
+    // A function of the reference has ended the run, on what functions of the
+    // candidate made.
     are_last_wrong = true;
     return Note(functions, 1, is_repeated);
   }

@@ -87,7 +87,8 @@ struct PartSearch {
       Narrow(tried, are_wrong);
       if (open.size() == before) break;
     }
-    // More than can be run where none of the models that end earlier does.
+    // Where none of the models that end earlier runs, more values are left than
+    // can be observed together.
     if (open.size() > kMostTogether) open = EvenlyOf(open);
     const Names chosen = WithWhatIsRead();
     runs += chosen.size();
@@ -120,7 +121,8 @@ struct PartSearch {
     return Interpret(network, inputs, options).status();
   }
 
-  // Values that cannot be had are not among them.
+  // Returns which values are wrong; values that the candidate does not hand out
+  // are left out.
   absl::StatusOr<std::map<std::string, bool>> AreWrong(const Names& values) {
     NODEWISE_RETURN_IF_ERROR(Refer(values));
     NODEWISE_ASSIGN_OR_RETURN(const auto runner, request.by_parts(values));
@@ -357,7 +359,6 @@ struct NetworkLocator {
     return absl::OkStatus();
   }
 
-  // Computes what the reference makes of the inputs.
   absl::Status Refer() {
     NODEWISE_ASSIGN_OR_RETURN(given, InputsInOrder(network, request.inputs));
     const int64_t start_ns = ClockNanoseconds();
@@ -376,7 +377,6 @@ struct NetworkLocator {
     return std::move(result.outputs);
   }
 
-  // Returns what is to be observed.
   absl::StatusOr<Names> Choose() {
     Names asked = request.observable;
     AbsentSink sink;
@@ -455,7 +455,7 @@ struct NetworkLocator {
     return true;
   }
 
-  // Returns those that came, and notes why the others did not.
+  // Returns the values that were handed out, and notes why the others were not.
   Names HandedOut(const Names& asked, const AbsentSink& sink) {
     Names observed;
     Names absent;
@@ -478,8 +478,9 @@ struct NetworkLocator {
     return observed;
   }
 
-  // Whether it hands out one of three values, each asked for alone. To ask one
-  // that hands out none for all of them would take as many runs.
+  // Whether the candidate hands out one of three values, each asked for alone.
+  // To ask a candidate that hands out none for all of them would take as many
+  // runs.
   absl::StatusOr<bool> CanHandOutOne() const {
     if (request.by_parts == nullptr) return true;
     const Names& all = request.observable;
@@ -516,7 +517,8 @@ struct NetworkLocator {
     return ChosenOf(all, search.kept);
   }
 
-  // Says how much it changes the outputs that what is inside is handed out.
+  // Notes how much the outputs change when values inside the network are handed
+  // out.
   absl::Status NoteChange(absl::Span<const NamedTensor> seen) {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto changed,

@@ -128,8 +128,9 @@ class NodeChecker : public TensorSink {
     std::vector<NDArray>& inputs = read_[node];
     inputs.resize(graph_.node(node).inputs.size());
     if (item.key.slot >= inputs.size()) return absl::OkStatus();
-    // Mostly nothing has written over it since it was made: to compare takes
-    // less time than to copy, and no memory.
+    // Mostly nothing has written over a tensor since it was made: to compare
+    // what is read with what was made takes less time than to copy it, and no
+    // memory.
     const NDArray& made =
         made_[graph_.EntryOf(graph_.node(node).inputs[item.key.slot])];
     if (IsKept(made, item)) {

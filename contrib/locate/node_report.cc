@@ -177,7 +177,8 @@ bool EndsRuns(NodeVerdict verdict) {
 // comparison of numbers, so that no comparison counts against such evidence.
 // Then comes what the node made of what it read, and last what it read.
 NodeVerdict JoinEvidence(const NodeEvidence& evidence) {
-  // All else that was seen of such a node is what the reference made.
+  // The reference stands in for a node that crashes or hangs, so that all else
+  // that was seen of the node was made by the reference.
   if (evidence.crashed) return NodeVerdict::kCrashes;
   if (evidence.hung) return NodeVerdict::kHangs;
   if (evidence.wrote_astray) return NodeVerdict::kOverrun;

@@ -333,7 +333,8 @@ struct OutsideLocator {
     return absl::OkStatus();
   }
 
-  // The node, which is off in the network, on what the reference gave to read.
+  // Runs a node that is off in the network alone, on what the reference gave it
+  // to read.
   absl::Status JudgeAlone(const CandidateSink& seen, NodeReport* report) {
     std::vector<NDArray> read;
     const auto made = RunAlone(*report, seen, &read);

@@ -200,7 +200,8 @@ absl::Status BlameSpoiler(const Suspect& suspect, std::string_view does) {
 }
 
 absl::Status BlameForSubnormals(const JudgedRun& judged, LocateResult* result) {
-  // Each is tried by itself: several that only matter together stay remarks.
+  // Each suspect is tried by itself: several that only matter together stay
+  // remarks.
   const bool may_matter = result->AreOutputsWrong() && result->culprits.empty();
   size_t tried = 0;
   size_t noted = 0;

@@ -48,7 +48,7 @@ absl::Status SanitizeAndSend(const GraphTarget& target,
   // over each other, and reads of what no node has written.
   options.compare_private = false;
   options.compare_poison = false;
-  // Each at once: another node may end the run.
+  // Each finding is sent at once, since another node may end the run.
   absl::Status sent;
   options.found = [&](const Finding& finding) {
     if (IsHarmful(finding)) sent.Update(Send(finding, writer));

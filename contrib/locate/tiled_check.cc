@@ -381,7 +381,8 @@ absl::StatusOr<std::optional<TensorComparison>> CheckInTiles(
       CompareNodeOutput(node, 0, output.expected, *output.made, {}));
   if (compared.is_equal()) return compared;
   const uint64_t bytes = BytesOfBounds(output.region, output.expected);
-  // As many as leave each of them within the memory, if they are of one size.
+  // As many pieces as leave each of them within the memory, if they are of one
+  // size.
   const auto pieces = static_cast<int64_t>((bytes - 1) / kMostBoundBytes + 1);
   const auto cut = FindTileCut(output.region, pieces);
   if (!cut.has_value()) return std::nullopt;

@@ -41,7 +41,7 @@ Polynomial SumOf(const Polynomial& a, const Polynomial& b) {
   return sum;
 }
 
-// None if it has a power that no Gelu has.
+// Returns none if the product has a power that no Gelu has.
 std::optional<Polynomial> ProductOf(const Polynomial& a, const Polynomial& b) {
   constexpr size_t kDegrees = Polynomial::kDegrees;
   Polynomial product;
@@ -289,8 +289,9 @@ struct GeluFinder {
     return true;
   }
 
-  // Whether nothing but its result is needed elsewhere. The operations inside
-  // are not computed any more, so nothing else may read what they make.
+  // Whether nothing of the pattern but its result is needed elsewhere. The
+  // operations inside are not computed any more, so nothing else may read what
+  // they make.
   bool IsClosed(GeluPattern& pattern) const {
     const auto& inside = pattern.operations_;
     const auto outputs = network.outputs();

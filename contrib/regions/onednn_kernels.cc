@@ -366,7 +366,6 @@ class OneDnnRegionKernel : public RegionKernel {
     return step->Run(inputs, values[Index(step->planned().result)]);
   }
 
-  // Computes operations by their definitions.
   absl::Status Evaluate(absl::Span<const OperationId> operations,
                         absl::Span<const NDArray> outputs,
                         Values* values) const {
@@ -382,7 +381,6 @@ class OneDnnRegionKernel : public RegionKernel {
     return value == kNoValue ? NDArray() : values[Index(value)];
   }
 
-  // Computes an operation by its definition.
   absl::Status EvaluateOne(const Operation& operation,
                            absl::Span<const NDArray> outputs,
                            Values* values) const {
@@ -487,8 +485,9 @@ class OneDnnMaker : public KernelMaker {
   }
 };
 
-// Those whose kernels add up or compare over all channels at a time.
-// Elementwise operations gain nothing by an order of their own, but take any.
+// Operators gain by channels that lie last if their kernels add up or compare
+// over all channels at a time. Elementwise operations gain nothing by an order
+// of their own, but take any.
 bool Gains(const OpAttrs& op) {
   return op.As<ops::Conv>() != nullptr ||
          op.As<ops::ConvTranspose>() != nullptr ||

@@ -25,7 +25,7 @@ struct LayoutMap {
   std::vector<bool> is_transpose;  // By operation: one that is not computed.
 };
 
-// Everything plain.
+// Returns the map in which every tensor is plain.
 LayoutMap PlainIn(const Region& region);
 // Returns the map with Transposes between layouts taken as names of one tensor
 // in either of them, and with the channels last in what is made between them;
@@ -51,7 +51,7 @@ Direction DirectionOf(const Operation& operation) {
 // Calls of these gain nothing by a constant operand, which would be copied.
 constexpr std::string_view kBinary[] = {"Add", "Sum", "Sub", "Mul",
                                         "Div", "Max", "Min"};
-// Those of them whose inputs can change places.
+// The binary operators whose inputs can change places.
 constexpr std::string_view kCommuting[] = {"Add", "Sum", "Mul", "Max", "Min"};
 // Beside the errors of so many products, that of oneDNN's erf does not count.
 // Elsewhere, a Gelu with it may miss the bounds of the operations that it is

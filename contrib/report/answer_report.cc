@@ -340,9 +340,9 @@ void ShowCost(const LayerCost& cost, Report* report) {
              "live_bytes", cost.live_bytes);
 }
 
-// Each part begins with a blank line where a heading of its own follows, and
-// adds its members to the document in any case.
-// How it was searched, in the order in which it was.
+// How it was searched, in the order in which it was. Each part begins with a
+// blank line where a heading of its own follows, and adds its members to the
+// document in any case.
 void ShowSearch(const Evidence& evidence, Report* report) {
   AddMembers(report, "reference", IfAny{evidence.reference});
   if (evidence.opaque.has_value()) ShowOpaque(*evidence.opaque, report);

@@ -135,10 +135,9 @@ std::string HowGiven(const Comparison& comparison, const std::string& key) {
   return "";
 }
 
-// The nodes where it begins are few as a rule, and all others follow from them.
-// An input or a parameter has no node to blame, so its readers are named, and
-// how the host may have made it. Says where it begins, and how much only
-// follows from that.
+// Says where the difference begins, and how much only follows from that. The
+// nodes where it begins are few as a rule. An input or a parameter has no node
+// to blame, so its readers are named, and how the host may have made it.
 void AddWhere(const Comparison& comparison, const DumpDifference& where,
               ReportText* text) {
   constexpr size_t kMostShown = 8, kMostReaders = 2;

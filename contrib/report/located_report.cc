@@ -99,7 +99,6 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
   report->text += "\n";
 }
 
-// Nodes of one operator that are off without mattering.
 struct Deviating {
   size_t count = 0;
   double made = 0;

@@ -42,7 +42,8 @@ class ModelsReport {
   }
 
  private:
-  // Or a file of tensors, of which nothing can be run.
+  // Whether the target is a model, and not a file of tensors, of which nothing
+  // can be run.
   bool HasModel() const { return evidence_.target != nullptr; }
 
   // An output with NaN or an infinity on one side alone is off beyond measure.

@@ -19,8 +19,8 @@
 namespace nodewise {
 namespace {
 
-// Sizes in pixels. A box has two lines of text at the size that is set below;
-// the characters that are shown are those that fit its width.
+// Sizes in pixels. A box has two lines of text in font-size 12 (Written()); the
+// characters that are shown are those that fit its width.
 constexpr int kBoxWidth = 236, kBoxHeight = 44;
 constexpr int kGapAcross = 22, kGapDown = 38;
 constexpr int kMargin = 18, kLegendHeight = 34;
@@ -285,7 +285,7 @@ class Picture {
     return box + "</g>\n";
   }
 
-  // Returns whether it has a neighbour that is not drawn.
+  // Returns whether the node has a neighbour that is not drawn.
   bool HasMore(uint32_t n) const {
     const auto is_hidden = [&](uint32_t other) {
       return !chosen_.contains(other);

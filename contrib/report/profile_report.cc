@@ -239,8 +239,8 @@ class Parts {
   std::map<std::string, size_t> by_mark_;
 };
 
-// The time of some nodes together, run by run.
-// Added up run by run, so that pairs of runs can still be compared.
+// Times of nodes are added up run by run, so that pairs of runs can still be
+// compared.
 std::vector<double> TimesOf(const Profile& profile,
                             const std::vector<NodeId>& nodes) {
   std::vector<double> times;

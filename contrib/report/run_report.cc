@@ -63,7 +63,6 @@ void ShowNetwork(const Session& session, Report* report) {
   }
 }
 
-// Shows inputs and where they came from.
 void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
                 std::optional<uint64_t> seed, Report* report) {
   AddMembers(report, "seed", seed);

@@ -14,8 +14,8 @@
 namespace nodewise {
 namespace {
 
-// Names of files may have 255 bytes, and something is put around these. A role
-// or a number is put around each.
+// Names of files may have 255 bytes, and a role or a number is put around
+// these.
 constexpr size_t kLongestName = 60;
 
 bool IsPlain(char c) { return absl::ascii_isalnum(c) || c == '_'; }
@@ -133,7 +133,8 @@ struct Cutter {
     id = found->second;
   }
 
-  // Returns its number. The entries that are added next are its own.
+  // Returns the number of the node. The entries that are added next are the
+  // node's own.
   uint32_t Append(GraphNode node) {
     cut_out.node_row_ptr.push_back(
         static_cast<uint32_t>(cut_out.entries.size()));
@@ -169,7 +170,7 @@ struct Cutter {
 
   void AddNode(NodeId id) {
     GraphNode node = graph.node(id);
-    // The nodes that it had to wait for may not be in the cut.
+    // The nodes that a node had to wait for may not be in the cut.
     node.control_deps.clear();
     for (uint32_t slot = 0; slot < node.inputs.size(); ++slot) {
       const auto found = given.find({id, slot});

@@ -165,7 +165,8 @@ class Quantiles {
   bool are_whole_ = false;
 };
 
-// Nothing else of the given numbers reaches the drawn ones.
+// What is recorded of the given numbers: nothing else of them reaches the drawn
+// ones.
 struct Recorded {
   std::array<uint64_t, kNumClasses> counts = {};
   std::vector<double> sample;  // Some or all ordinary numbers.

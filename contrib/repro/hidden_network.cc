@@ -71,7 +71,7 @@ absl::StatusOr<Network> NetworkHider::HiddenBody(const Network& body) {
   for (size_t i = 0; i < body.inputs().size(); ++i) {
     inputs.push_back(Numbered("x"));
   }
-  // The operations of bodies are covered by nothing.
+  // No node covers operations of bodies, so their new names are not kept.
   const auto operations = operations_;
   auto hidden = Hidden(body, Numbered("body"), inputs);
   operations_ = operations;
@@ -142,7 +142,8 @@ absl::Status NetworkHider::HideOperations(NetworkData* data) {
     const std::string name = Numbered(WordOfKind(operation->kind()) + "_");
     operations_[operation->name] = name;
     operation->name = name;
-    // It has modules, files and lines of the program that made the model.
+    // The origin has modules, files and lines of the program that made the
+    // model.
     operation->origin = nullptr;
     NODEWISE_ASSIGN_OR_RETURN(operation->attrs, Hidden(operation->attrs));
   }

@@ -62,8 +62,8 @@ std::vector<double> LimitsOf(
   const DLDataType dtype = reference.tensor.dtype();
   const Tolerance tolerance = ToleranceOf({Rule::Kind::kByType}, dtype);
   const std::vector<double>& proved = reference.bounds.proved;
-  // Then no element alone is beyond its bound, and the bounds would call all of
-  // them right.
+  // Where the elements are only wrong together, none of them is beyond its
+  // bound, and the bounds would call all of them right.
   const bool is_wrong_together =
       comparison && comparison->verdict() == Verdict::kWarning;
   std::vector<double> limits(static_cast<size_t>(CountOf(reference.tensor)));
@@ -223,8 +223,8 @@ absl::StatusOr<std::unique_ptr<NodeTrial>> NodeTrial::Create(
       new NodeTrial(node_case, std::move(runner)));
 }
 
-// It must be the node that fails, in the same way, and with the same words but
-// for addresses.
+// The failure counts if it is the node's, of the same kind, and with the same
+// words but for addresses.
 absl::StatusOr<bool> FailsAsBefore(const ReproCase& node_case,
                                    const std::vector<NDArray>& inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const auto runner,

@@ -33,7 +33,6 @@ std::string AccusationText(const ReproCase& node_case) {
                          : fmt::format(": `{}`", CodeSpan(node_case.reason)));
 }
 
-// Describes a node that writes over a tensor.
 std::string PlanFaultText(const ReproCase& node_case) {
   const SpoiledTensor& spoiled = *node_case.plan_fault;
   std::string text = fmt::format(
@@ -52,7 +51,6 @@ std::string PlanFaultText(const ReproCase& node_case) {
   return text;
 }
 
-// Says what is needed beside the node.
 std::string EarlierText(const ReproCase& node_case) {
   if (node_case.earlier_nodes.empty()) return "";
   return fmt::format(
@@ -65,7 +63,6 @@ std::string EarlierText(const ReproCase& node_case) {
       CodeSpan(ListOf(node_case.earlier_nodes)));
 }
 
-// Describes the part of a model that stands beside a node.
 std::string BesideText(const ReproCase& node_case) {
   if (!node_case.beside) return "";
   std::string text =

@@ -324,7 +324,7 @@ struct Shrinker {
     }
   }
 
-  // To 1, or else by halves as long as that works.
+  // A side is shortened to 1, or else by halves as long as that works.
   void ShrinkSide(size_t side, int64_t size, uint64_t last_run,
                   std::optional<size_t> input) {
     if (size <= 1 || TrySide(side, size, 1, last_run, input)) return;

@@ -20,7 +20,6 @@ absl::Status RunWith(Runner& runner, absl::Span<const NamedTensor> inputs,
       .status();
 }
 
-// Keeps what nodes read.
 struct ReadSink : public TensorSink {
   absl::Status Take(const TensorItem& item) override {
     const auto found = nodes.find(item.key.node);
@@ -120,7 +119,8 @@ class CaseSink : public TensorSink {
   static absl::Status Judge(ReproCase* cut) {
     const absl::Status judged = JudgeCase(cut);
     if (judged.ok() || !cut->region) return judged;
-    // Another time there is memory, and the folder would say less for ever.
+    // Without memory now the case is not judged at all: another time there may
+    // be memory, and the folder would say less for ever.
     if (absl::IsResourceExhausted(judged)) return judged;
     cut->region.reset();
     cut->why_no_region = std::string(MessageOf(judged));

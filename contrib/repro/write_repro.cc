@@ -30,8 +30,7 @@ absl::Status MakeFolder(const fs::path& folder) {
                      error.message());
 }
 
-// Does nothing without tensors if the file is one that says something by being
-// there.
+// A file that says something by being there is only written with tensors in it.
 absl::Status WriteTensorsOf(const fs::path& path,
                             absl::Span<const NamedTensor> tensors,
                             bool also_if_empty = true) {
@@ -50,7 +49,6 @@ absl::StatusOr<NDArray> TensorOfLimits(const ReproOutput& output) {
   return limits;
 }
 
-// Tensors and texts are written first, then the library.
 struct ReproWriter {
   const ReproCase& node_case;
   const fs::path folder;

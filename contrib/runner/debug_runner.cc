@@ -158,8 +158,8 @@ class DebugRunner : public GraphRunner {
     executor_.AddObserver(&watcher);
     executor_.SetPutsFloatsBack(!options.leaves_floats);
     const absl::Cleanup remove = [&] { executor_.RemoveObserver(&watcher); };
-    // It counts for the whole process as long as it lives, and kernels look at
-    // it when they end a run.
+    // Little memory counts for the whole process as long as the object lives,
+    // and kernels look at it when they end a run.
     std::optional<LittleMemory> little;
     if (options.in_little_memory) little.emplace();
     const NotedRun run("");
@@ -192,7 +192,8 @@ class DebugRunner : public GraphRunner {
           return At(patch.where, RefuseBoth(found, other));
         }
       }
-      // It sets an input of the graph for good, also through a __nop of it.
+      // Such a patch sets an input of the graph for good, also through a __nop
+      // of it.
       if (!index.graph().IsFunction(index.NodeOf(base))) ParamsChanged();
       NODEWISE_RETURN_IF_ERROR(
           At(patch.where, executor_.Patch(*entry, *patch.tensor)));

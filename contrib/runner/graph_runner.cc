@@ -39,7 +39,7 @@ absl::Status GraphRunner::SetInputs(const std::vector<NDArray>& tensors) {
 
 absl::Status GraphRunner::RunAll(const RunOptions& options, RunResult* result) {
   for (uint64_t i = 0; i < options.repeats; ++i) {
-    // Who can be looked into says which node it was.
+    // A runner that can be looked into says itself which node was running.
     const NotedRun run(Can(Capability::kSteps) ? "" : target_->name());
     const int64_t start_ns = ClockNanoseconds();
     NODEWISE_RETURN_IF_ERROR(executor_->Run());

@@ -19,7 +19,7 @@
 namespace nodewise {
 namespace {
 
-// Does what ReadOneTensor does for a file that has been read.
+// Chooses the tensor as ReadOneTensor() does, of a file that has been read.
 absl::StatusOr<NDArray> OneOf(const std::vector<NamedTensor>& tensors,
                               const std::string& path,
                               const std::vector<std::string>& names) {
@@ -49,7 +49,8 @@ bool IsTensorFile(const fs::path& path) {
          kExtensions.end();
 }
 
-// Such a file has one tensor, whose name says nothing about the input's.
+// Files of these formats have one tensor, whose name says nothing about the
+// input's.
 bool HasOneTensor(const fs::path& path) {
   return path.extension() == ".npy" || path.extension() == ".pb";
 }

@@ -25,10 +25,11 @@
 namespace nodewise {
 namespace {
 
-// Less is what rounding does to a few operations of float32, and costs nothing
-// worth a run of all that is behind.
+// Smaller errors are what rounding does to a few operations of float32, and are
+// not worth a run of all that is behind the layer.
 constexpr double kRounding = 4e-6;
-// More than rounding to few bits does: numbers have gone elsewhere.
+// Larger errors are not made by rounding to few bits: numbers have gone
+// elsewhere.
 constexpr double kMoved = 0.25;
 // How much of a model's tensors stays in memory: each is read again for every
 // layer.
@@ -204,8 +205,8 @@ class ModelComparer {
     NODEWISE_RETURN_IF_ERROR(MatchInputs());
     RunningModel reference = Reference();
     RunningModel target = Target();
-    // Both as they are; what follows is tried on copies, which share what has
-    // been computed.
+    // Both models run as they are; what follows is tried on copies, which share
+    // what has been computed.
     NODEWISE_ASSIGN_OR_RETURN(expected_, OutputsOf(&reference));
     NODEWISE_RETURN_IF_ERROR(OutputsOf(&target).status());
     RunningModel followed = reference;

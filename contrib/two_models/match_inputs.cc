@@ -82,7 +82,8 @@ absl::StatusOr<MatchedInputs> MatchModelInputs(
     const NetworkValue& wanted = reference.value(reference.inputs()[i]);
     std::vector<size_t> order(given.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    // That of its name comes first, then that of its place, then the others.
+    // The input of the same name comes first, then the one in the same place,
+    // then the others.
     std::ranges::stable_sort(order, {}, [&](size_t place) {
       const std::string& name = target.value(target.inputs()[place]).name;
       return name == wanted.name ? 0 : place == i ? 1 : 2;

@@ -99,7 +99,7 @@ absl::Status MixedModels::Follow(size_t number, bool is_target, bool has_form,
       target.values.Pin(pair.target.made, std::move(made));
     }
   } else if (has_form) {
-    // A layer of the target reads it.
+    // Layers of the target read these numbers in the target's form.
     NODEWISE_ASSIGN_OR_RETURN(const auto form,
                               target_.Tensors(pair.target.made));
     NODEWISE_ASSIGN_OR_RETURN(auto made,
@@ -118,7 +118,8 @@ absl::Status MixedModels::Follow(size_t number, bool is_target, bool has_form,
                                target_side, read, own));
     NODEWISE_ASSIGN_OR_RETURN(const auto now,
                               reference.Tensors(pair.reference.made));
-    // Where nothing has become of it, nothing behind it need be made anew.
+    // Where the numbers are as they were, nothing behind them need be made
+    // anew.
     if (!HaveSameBytes(now, tensors)) {
       reference.values.Pin(pair.reference.made, std::move(tensors));
     }

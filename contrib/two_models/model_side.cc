@@ -33,7 +33,8 @@ bool OnlyChangesForm(const Network& network, const Operation& operation) {
          IsFloat(network.value(operation.outputs[0]).type.dtype);
 }
 
-// These hand integers on, so that they stand for the same floats after it.
+// Operators of these kinds hand integers on, so that the integers stand for the
+// same floats after them.
 bool HandsOnIntegers(std::string_view kind) {
   return OnlyMovesNumbers(kind) || kind == "MaxPool" || kind == "Gather" ||
          kind == "Split";

@@ -221,7 +221,8 @@ class Pairer {
     return sources;
   }
 
-  // An input may hold any tensor, if it is the input of nothing.
+  // Inputs of the target are made of nothing, so that none of them is too
+  // early.
   bool IsTooEarly(ValueId made, size_t earliest) const {
     return to_.network().value(made).kind != NetworkValue::Kind::kInput &&
            to_.PositionOf(made) <= earliest;
@@ -245,7 +246,8 @@ class Pairer {
     return is_coarse ? kNearIfCoarse : kNear;
   }
 
-  // Those with as many elements that may still go with the value.
+  // Returns the candidates with as many elements that may still go with the
+  // value.
   std::vector<size_t> FreeCandidates(const Wanted& wanted) const {
     const auto found = by_count_.find(CountOf(wanted.tensor));
     if (found == by_count_.end()) return {};
@@ -278,8 +280,9 @@ class Pairer {
     return nearest;
   }
 
-  // Where an operation that is applied next has the numbers more nearly, the
-  // target has both in one: a product and its activation.
+  // Returns whether the candidate holds the numbers of an operation behind the
+  // value, and not the value's own: it is less than half as far from them. Then
+  // the target computes both in one, such as a product and its activation.
   bool IsNextNearer(ValueId id, size_t candidate, double distance) {
     constexpr double kRounding = 1e-3;
     constexpr size_t kMostSteps = 4;
@@ -444,8 +447,8 @@ class Pairer {
     const Operation& maker = from_.network().operation(value.producer);
     const auto partners = PartnersOfInputs(maker);
     if (partners.empty()) return std::nullopt;
-    // One of the same kind comes before others that read the same, and then the
-    // one whose constants are nearest.
+    // An operation of the same kind comes before others that read the same
+    // values, and then the one whose constants are nearest.
     std::optional<size_t> found;
     std::pair<bool, double> best{true, kInfinity};
     bool is_tied = false;
