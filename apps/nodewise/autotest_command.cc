@@ -98,7 +98,7 @@ class TestOperators : public Command {
 
   absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(TakeShard());
-    NODEWISE_RETURN_IF_ERROR(TakeWith());
+    NODEWISE_RETURN_IF_ERROR(ParseDirection());
     if (networks_ && !mutated_.empty()) {
       return InvalidArgument(
           "--networks and --mutate: expected one of them, not both");
@@ -180,7 +180,7 @@ class TestOperators : public Command {
   }
 
   // Forward unless told, since not every operator has a gradient.
-  absl::Status TakeWith() {
+  absl::Status ParseDirection() {
     constexpr std::pair<std::string_view, AutotestWith> kWords[] = {
         {"", AutotestWith::kForward},
         {"forward", AutotestWith::kForward},
@@ -257,7 +257,7 @@ class TestOperators : public Command {
         auto forward, NetworksWith(AutotestWith::kForward, rows, candidate));
     NODEWISE_ASSIGN_OR_RETURN(
         auto backward, NetworksWith(AutotestWith::kBackward, rows, candidate));
-    return TurnsOf(std::move(forward), std::move(backward));
+    return AlternatingCases(std::move(forward), std::move(backward));
   }
 
   // Drawn or mutated networks, or their gradients.

@@ -72,7 +72,8 @@ class CompareTensorSources : public Command {
 
   absl::StatusOr<Report> Run() override {
     if (IsModel(expected_) || IsModel(actual_)) return RunWithModel();
-    NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(GivenOf(model_), actual_));
+    NODEWISE_RETURN_IF_ERROR(
+        CheckNoModelOptions(GivenOptionsOf(model_), actual_));
     SourceOptions options;
     NODEWISE_ASSIGN_OR_RETURN(options.compare.rule, ChosenRule());
     options.compare.may_convert = may_convert_;
@@ -102,7 +103,7 @@ class CompareTensorSources : public Command {
     const ComparisonView view{all_ ? 0 : kShownLines, *order};
     // Only two dumps of one graph can say where a difference begins; for all
     // else the status says why not, which is not worth a word.
-    const auto where = WhereDumpsDiffer(expected_, actual_, comparison);
+    const auto where = LocateDumpDifference(expected_, actual_, comparison);
     ShowComparison(comparison, where.ok() ? &*where : nullptr, view, &report);
     if (where.ok()) AddGraph(*where->index, &report.json);
     if (keeps_archive()) AddDigestsOf(*expected, *actual, &report);
@@ -168,7 +169,7 @@ class CompareTensorSources : public Command {
       return InvalidArgument(
           "--rule tolerance: found no tolerance, expected --atol or --rtol");
     }
-    NODEWISE_RETURN_IF_ERROR(CheckMeant(*rule, has_tolerance));
+    NODEWISE_RETURN_IF_ERROR(CheckOptionsFit(*rule, has_tolerance));
     Tolerance& tolerance = rule->tolerance;
     NODEWISE_RETURN_IF_ERROR(TakeLimit("--atol", atol_, &tolerance.absolute));
     NODEWISE_RETURN_IF_ERROR(TakeLimit("--rtol", rtol_, &tolerance.relative));
@@ -178,7 +179,7 @@ class CompareTensorSources : public Command {
   }
 
   // A limit that the rule does not look at would be believed to judge.
-  absl::Status CheckMeant(const Rule& rule, bool has_tolerance) const {
+  absl::Status CheckOptionsFit(const Rule& rule, bool has_tolerance) const {
     if (has_tolerance && rule.kind != Rule::Kind::kTolerance) {
       return InvalidArgument(
           "{}: the rule is {}, expected --rule tolerance with it",

@@ -57,7 +57,7 @@ class Demonstrate : public Command {
     NODEWISE_RETURN_IF_ERROR(WriteModel());
     NODEWISE_RETURN_IF_ERROR(Compile());
     NODEWISE_ASSIGN_OR_RETURN(const Answer answer, Ask());
-    Report report = Told(answer);
+    Report report = DemoReport(answer);
     if (keeps_archive()) AddDigestsOf(answer.target, &report);
     return report;
   }
@@ -128,8 +128,8 @@ class Demonstrate : public Command {
   // Without a compiler the functions that are built in play the part of a
   // library; they cannot be written to a folder.
   absl::Status Withhold(Lowered lowered) {
-    SilentBuild build =
-        Silenced(std::move(lowered.graph), BuiltInFunctions(AllOperators()));
+    SilentBuild build = MakeSilentBuild(std::move(lowered.graph),
+                                        BuiltInFunctions(AllOperators()));
     NODEWISE_ASSIGN_OR_RETURN(
         in_memory_,
         GraphTarget::FromArtefact("net",
@@ -162,7 +162,7 @@ class Demonstrate : public Command {
 
   // The report of locate, with what was done before it, and the truth behind
   // it.
-  Report Told(const Answer& answer) const {
+  Report DemoReport(const Answer& answer) const {
     Report report;
     report.text += fmt::format(
         "A model was compiled, and its results are wrong: one of its 60 "

@@ -16,7 +16,7 @@ namespace {
 
 // A folder or a graph is a build of its own, and so is a library if the target
 // is one, too: it holds everything.
-bool IsBuildOfItsOwn(const std::string& build, const std::string& target) {
+bool IsStandaloneBuild(const std::string& build, const std::string& target) {
   const auto is_library = [](const std::filesystem::path& path) {
     std::error_code error;
     const std::string end = path.extension().string();
@@ -29,7 +29,7 @@ bool IsBuildOfItsOwn(const std::string& build, const std::string& target) {
 // Everything but the files goes for all builds of a series.
 LoadOptions OptionsOfBuild(const LoadOptions& load, const std::string& build) {
   LoadOptions options = load;
-  if (!IsBuildOfItsOwn(build, load.target.target)) {
+  if (!IsStandaloneBuild(build, load.target.target)) {
     options.target.library = build;
     return options;
   }
@@ -86,8 +86,8 @@ absl::StatusOr<Reference> ReferenceNamed(const std::string& text,
   return reference;
 }
 
-absl::StatusOr<Reference> SeriesNamed(const std::vector<std::string>& builds,
-                                      const LoadOptions& load) {
+absl::StatusOr<Reference> ParseBuildSeries(
+    const std::vector<std::string>& builds, const LoadOptions& load) {
   Reference reference;
   reference.kind = Reference::Kind::kBuilds;
   for (const std::string& build : builds) {

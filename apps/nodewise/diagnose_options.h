@@ -24,7 +24,7 @@ absl::StatusOr<Reference> ReferenceNamed(const std::string& text,
 
 // Returns builds in their order. Libraries go with the graph and the parameters
 // of `load`'s target; all else is a target of its own.
-absl::StatusOr<Reference> SeriesNamed(const std::vector<std::string>& builds,
-                                      const LoadOptions& load);
+absl::StatusOr<Reference> ParseBuildSeries(
+    const std::vector<std::string>& builds, const LoadOptions& load);
 
 }  // namespace nodewise

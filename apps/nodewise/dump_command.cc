@@ -70,7 +70,7 @@ class DumpNetwork : public Command {
 
   absl::StatusOr<Report> Run() override {
     ShareWithOpaque(foreign_, &load_.model);
-    NODEWISE_RETURN_IF_ERROR(TakeWhat());
+    NODEWISE_RETURN_IF_ERROR(ParseWhat());
     NODEWISE_RETURN_IF_ERROR(TakeNodes());
     record_.max_bytes = max_bytes_.value_or(0);
     if (NamesProgram(load_.target.target)) return DumpOtherProgram();
@@ -125,7 +125,7 @@ class DumpNetwork : public Command {
   }
 
   // "tensors" is accepted, too: it is what one would say.
-  absl::Status TakeWhat() {
+  absl::Status ParseWhat() {
     if (what_.empty()) return absl::OkStatus();
     record_.tensors = record_.stats = false;
     for (const std::string& word :

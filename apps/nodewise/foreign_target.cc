@@ -61,7 +61,7 @@ absl::Status CheckGiven(const ForeignOptions& options,
 absl::Status CheckNoGraphOptions(const LoadOptions& load,
                                  const std::string& target) {
   const LoweringOptions& lowering = load.lowering;
-  GivenOptions given = GivenOf(load.target);
+  GivenOptions given = GivenOptionsOf(load.target);
   given.insert(given.end(),
                {{lowering.reference, "--reference"},
                 {!lowering.backend.empty(), "--backend"},

@@ -49,7 +49,7 @@ class InspectFiles : public Command {
                              paths_.size());
     }
     // Files are looked at before the first one is shown.
-    NODEWISE_RETURN_IF_ERROR(CheckOptionsAreMeant());
+    NODEWISE_RETURN_IF_ERROR(CheckOptionsApply());
     // Read once, for all files.
     NODEWISE_ASSIGN_OR_RETURN(spec_, SpecOf(model_));
     Report report;
@@ -72,9 +72,10 @@ class InspectFiles : public Command {
  private:
   // Refuses options that apply to none of the files. An unreadable file counts
   // as one to which they apply: its reader will say what is wrong.
-  absl::Status CheckOptionsAreMeant() const {
-    const bool has_model_options = std::ranges::any_of(
-        GivenOf(model_), [](const auto& option) { return option.first; });
+  absl::Status CheckOptionsApply() const {
+    const bool has_model_options =
+        std::ranges::any_of(GivenOptionsOf(model_),
+                            [](const auto& option) { return option.first; });
     if (!has_model_options && function_.empty() && node_.empty()) {
       return absl::OkStatus();
     }

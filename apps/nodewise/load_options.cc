@@ -76,7 +76,7 @@ absl::StatusOr<std::optional<Backend>> BackendOf(
 // A network that lacks the length of a side cannot draw its input or plan its
 // memory. Names the options that give the unknown sides of an input their
 // sizes.
-std::string HowToSize(const std::string& name, const TensorType& type) {
+std::string InputSizeHint(const std::string& name, const TensorType& type) {
   // Without a rank there is no telling how many sides need a length.
   if (!type.has_rank()) return "";
   std::string options;
@@ -90,7 +90,7 @@ std::string HowToSize(const std::string& name, const TensorType& type) {
 
 // Verbs that can have another program run TARGET look for that before they come
 // here, so a name of one means nothing for this verb.
-absl::Status CheckIsHere(const std::string& target) {
+absl::Status CheckRunsHere(const std::string& target) {
   if (!NamesProgram(target)) return absl::OkStatus();
   return InvalidArgument(
       "{}: is run by another program, expected an artefact or a model here "
@@ -100,10 +100,11 @@ absl::Status CheckIsHere(const std::string& target) {
 
 // An option that is read and then ignored would leave the user believing that
 // it had done something.
-absl::Status CheckMeant(const LoadOptions& options) {
+absl::Status CheckOptionsFit(const LoadOptions& options) {
   const std::string& target = options.target.target;
   if (IsModelOrText(target)) return CheckModelTarget(options.target);
-  NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(GivenOf(options.model), target));
+  NODEWISE_RETURN_IF_ERROR(
+      CheckNoModelOptions(GivenOptionsOf(options.model), target));
   const LoweringOptions& lowering = options.lowering;
   const PrecisionChoice& precision = options.precision;
   return CheckNoModelOptions({{lowering.reference, "--reference"},
@@ -163,7 +164,7 @@ absl::StatusOr<TargetSpec> SpecOf(const TargetOptions& target) {
 }
 
 // TARGET itself is always given, and is not among them.
-GivenOptions GivenOf(const TargetOptions& target) {
+GivenOptions GivenOptionsOf(const TargetOptions& target) {
   return {{!target.library.empty(), "--lib"},
           {!target.params.empty(), "--params"},
           {!target.devices.empty(), "--device"},
@@ -171,7 +172,7 @@ GivenOptions GivenOf(const TargetOptions& target) {
 }
 
 absl::Status CheckModelTarget(const TargetOptions& target) {
-  return RefuseGiven(GivenOf(target),
+  return RefuseGiven(GivenOptionsOf(target),
                      target.target + ": is an ONNX model, expected no ", "");
 }
 
@@ -240,7 +241,7 @@ absl::StatusOr<ModelSpec> SpecOf(const ModelOptions& options) {
   return spec;
 }
 
-GivenOptions GivenOf(const ModelOptions& options) {
+GivenOptions GivenOptionsOf(const ModelOptions& options) {
   return {{!options.dims.empty(), "--dim"},
           {!options.freeze.empty(), "--freeze"},
           {options.seed.has_value(), "--seed"},
@@ -318,7 +319,7 @@ absl::StatusOr<InputSpec> SpecOf(const InputOptions& options) {
     return fmt::format("--input {}=FILE, --inputs FILE or --random-inputs SEED",
                        name);
   };
-  spec.hints.how_to_size = &HowToSize;
+  spec.hints.how_to_size = &InputSizeHint;
   return spec;
 }
 
@@ -370,8 +371,8 @@ void AddLoadOptions(OptionList* options, LoadOptions* load) {
 absl::StatusOr<TargetSpec> SpecOf(const LoadOptions& options) {
   // What is said wrongly is found before any file is opened, as far as that can
   // be known from the options alone.
-  NODEWISE_RETURN_IF_ERROR(CheckIsHere(options.target.target));
-  NODEWISE_RETURN_IF_ERROR(CheckMeant(options));
+  NODEWISE_RETURN_IF_ERROR(CheckRunsHere(options.target.target));
+  NODEWISE_RETURN_IF_ERROR(CheckOptionsFit(options));
   NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(options.target));
   NODEWISE_ASSIGN_OR_RETURN(spec.lowering, SpecOf(options.lowering));
   NODEWISE_ASSIGN_OR_RETURN(spec.model, SpecOf(options.model));

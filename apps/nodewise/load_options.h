@@ -31,7 +31,7 @@ CommandOption DeviceOption(TargetOptions* target);
 absl::StatusOr<TargetSpec> SpecOf(const TargetOptions& target);
 
 // Those that mean nothing where there is no compiled network.
-GivenOptions GivenOf(const TargetOptions& target);
+GivenOptions GivenOptionsOf(const TargetOptions& target);
 
 // Fails with kInvalidArgument for options that mean nothing for an ONNX model.
 absl::Status CheckModelTarget(const TargetOptions& target);
@@ -64,7 +64,7 @@ void AddOpaqueOption(OptionList* options, ModelOptions* model);
 absl::StatusOr<ModelSpec> SpecOf(const ModelOptions& options);
 
 // Those that mean nothing where there is no model.
-GivenOptions GivenOf(const ModelOptions& options);
+GivenOptions GivenOptionsOf(const ModelOptions& options);
 
 // How a model becomes a graph that executors run.
 struct LoweringOptions {

@@ -208,7 +208,7 @@ class LocateCulprit : public Command {
             "--series: is given with --reference, expected one of the two");
       }
       NODEWISE_ASSIGN_OR_RETURN(question_.reference,
-                                SeriesNamed(series_, load_));
+                                ParseBuildSeries(series_, load_));
       return absl::OkStatus();
     }
     auto reference = ReferenceNamed(reference_, WithOpaqueProgram(), foreign_);

@@ -184,8 +184,8 @@ std::string IsolatingCommand(const CommandRow& row,
   return ShellLine(shared);
 }
 
-Report EarlyEnd(Finding finding, const CommandRow& row,
-                const Arguments& arguments) {
+Report EarlyEndReport(Finding finding, const CommandRow& row,
+                      const Arguments& arguments) {
   finding.hint = fmt::format("each node in a process of its own: {}",
                              IsolatingCommand(row, arguments));
   return ErrorReport(std::move(finding));
@@ -396,7 +396,7 @@ int Main(Arguments arguments) {
   // Code that is not ours may end its process, which must still be reported.
   if (!row->runs_code) return work();
   return RunSupervised(work, [&](const Finding& end) {
-    return Show(EarlyEnd(end, *row, arguments), current_task);
+    return Show(EarlyEndReport(end, *row, arguments), current_task);
   });
 }
 

@@ -125,7 +125,7 @@ class ProfileNetwork : public Command {
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
     // What comes then is about both builds, and has no table of one.
     if (!against_.empty()) {
-      return RunAgainst(loaded, executor.get(), std::move(report));
+      return ProfileBoth(loaded, executor.get(), std::move(report));
     }
     // A summary is what all tables and documents are made of.
     NODEWISE_ASSIGN_OR_RETURN(const Profile profile, Measure(executor.get()));
@@ -289,9 +289,9 @@ class ProfileNetwork : public Command {
   }
 
   // Runs both in turns, so that what slows the machine down slows both.
-  absl::StatusOr<Report> RunAgainst(const Session& loaded,
-                                    DebugExecutor* executor,
-                                    Report report) const {
+  absl::StatusOr<Report> ProfileBoth(const Session& loaded,
+                                     DebugExecutor* executor,
+                                     Report report) const {
     NODEWISE_ASSIGN_OR_RETURN(const Session other, LoadOther(loaded, &report));
     if (report.status != Report::Status::kOk) return report;
     NODEWISE_ASSIGN_OR_RETURN(

@@ -158,7 +158,7 @@ class WaitedSignals {
 
 // Whether the main thread of a process has ended and others go on: nothing
 // would ever end it. A function may have called pthread_exit().
-bool HasLostItsMainThread(pid_t process) {
+bool HasLostMainThread(pid_t process) {
   const std::string path = fmt::format("/proc/{}/stat", process);
   std::FILE* const file = std::fopen(path.c_str(), "re");
   if (file == nullptr) return false;
@@ -190,9 +190,9 @@ class Supervisor {
         DrainSignals();
         return status;
       }
-      if (changed == worker) StopToo();
+      if (changed == worker) StopWithWorker();
       if (signal_number != 0) continue;
-      if (HasLostItsMainThread(worker)) {
+      if (HasLostMainThread(worker)) {
         has_lost_main_thread_ = true;
         kill(worker, SIGKILL);
       }
@@ -202,12 +202,12 @@ class Supervisor {
   }
 
   // Whether this process was sent the signal from outside.
-  bool Got(int signal_number) const { return got_[signal_number]; }
+  bool HasReceived(int signal_number) const { return got_[signal_number]; }
   bool has_lost_main_thread() const { return has_lost_main_thread_; }
   // A signal that should have ended the worker, or 0.
   int EndingSignal() const {
     for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-      if (Got(number)) return number;
+      if (HasReceived(number)) return number;
     }
     return 0;
   }
@@ -251,7 +251,7 @@ class Supervisor {
 
   // The shell's job is this process: it stops as the worker has, and has the
   // worker go on when it is continued itself.
-  static void StopToo() {
+  static void StopWithWorker() {
     raise(SIGSTOP);
     kill(worker, SIGCONT);
   }
@@ -264,7 +264,7 @@ class Supervisor {
 
 // "crashed with SIGSEGV at address 0x10", "ended the process with exit status
 // 0".
-std::string HowItEnded(const WorkerReport& report, int wait_status) {
+std::string DescribeExit(const WorkerReport& report, int wait_status) {
   if (!WIFSIGNALED(wait_status)) {
     return fmt::format("ended the process with exit status {}",
                        WEXITSTATUS(wait_status));
@@ -285,7 +285,7 @@ Finding DescribeEnd(const WorkerReport& report, int wait_status) {
   const RunMark::Phase phase = report.mark.phase();
   const bool is_signal = WIFSIGNALED(wait_status);
   NamedPlace place{report.mark.Where()};
-  std::string how = HowItEnded(report, wait_status);
+  std::string how = DescribeExit(report, wait_status);
   if (phase == RunMark::Phase::kAfterNode) {
     // Memory that a node has spoiled may be met much later.
     how = fmt::format("{}, after this node, the last that ran, had returned",
@@ -312,7 +312,7 @@ int StatusOf(const WorkerReport& report, const Supervisor& supervisor,
   const int signal_number =
       WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
   if (signal_number != 0 && signal_number != SIGBUS &&
-      supervisor.Got(signal_number)) {
+      supervisor.HasReceived(signal_number)) {
     supervisor.EndBy(signal_number);
   }
   if (const int ending = supervisor.EndingSignal()) supervisor.EndBy(ending);

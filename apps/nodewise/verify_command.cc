@@ -47,7 +47,7 @@ class VerifyTarget : public Command {
     const bool is_model = IsModel(target_.target);
     // A text of a network is one already, and has no dimensions to fill in.
     if (!is_model) {
-      GivenOptions given = GivenOf(model_);
+      GivenOptions given = GivenOptionsOf(model_);
       given.emplace_back(is_strict_, "--strict");
       NODEWISE_RETURN_IF_ERROR(CheckNoModelOptions(given, target_.target));
     }
@@ -83,7 +83,7 @@ class VerifyTarget : public Command {
     }
     NODEWISE_ASSIGN_OR_RETURN(const TargetSpec target, SpecOf(target_));
     NODEWISE_ASSIGN_OR_RETURN(const ArtefactFiles files, FilesOf(target));
-    NODEWISE_RETURN_IF_ERROR(CheckFunctionIsMeant(files));
+    NODEWISE_RETURN_IF_ERROR(CheckFunctionApplies(files));
     NODEWISE_ASSIGN_OR_RETURN(const DiagnosticList found,
                               VerifyArtefact(files, options));
     // Warnings are shown, but the exit status only counts errors.
@@ -96,7 +96,7 @@ class VerifyTarget : public Command {
     return report;
   }
 
-  static absl::Status CheckFunctionIsMeant(const ArtefactFiles& files) {
+  static absl::Status CheckFunctionApplies(const ArtefactFiles& files) {
     // Only a library of bytecode may have several functions to choose from.
     const bool may_choose =
         files.graph.empty() && MayBeVmLibrary(files.library);

@@ -70,12 +70,12 @@ class RuntimeObject : public Object {
   TVM_DECLARE_FINAL_OBJECT_INFO(RuntimeObject, Object);
 };
 
-inline void Give(CValue value, TVMRetValue* result);
+inline void SetReturn(CValue value, TVMRetValue* result);
 
 inline PackedFunc WrapFunction(TVMFunctionHandle function) {
   const auto held = std::make_shared<Handle>(function);
   return PackedFunc([held](TVMArgs args, TVMRetValue* result) {
-    Give(Arguments(args).Call(held->get()), result);
+    SetReturn(Arguments(args).Call(held->get()), result);
   });
 }
 
@@ -130,7 +130,7 @@ inline std::vector<TVMRetValue> ItemsOf(void* sequence, const char* size,
     Arguments arguments;
     arguments.Add(PointerValue(sequence, kTVMObjectHandle));
     arguments.Add(IntValue(i));
-    Give(arguments.Call(item), &items[static_cast<size_t>(i)]);
+    SetReturn(arguments.Call(item), &items[static_cast<size_t>(i)]);
   }
   return items;
 }
@@ -200,7 +200,7 @@ inline ObjectRef CopyObject(Handle object) {
 }
 
 // Takes over a value of the runtime.
-inline void Give(CValue value, TVMRetValue* result) {
+inline void SetReturn(CValue value, TVMRetValue* result) {
   void* const handle = value.value.v_handle;
   switch (value.code) {
     case kTVMArgInt:

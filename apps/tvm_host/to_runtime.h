@@ -31,7 +31,7 @@ inline void CallProgram(const PackedFunc& function, const TVMValue* args,
     if (IsCounted(codes[i])) {
       CValue shared{args[i], codes[i]};
       Check(TVMCbArgToReturn(&shared.value, &shared.code));
-      Give(shared, &held[i]);
+      SetReturn(shared, &held[i]);
       set(i, held[i]);
     } else if (codes[i] == kBoolCode && TVM_HOST_VERSION < 18) {
       types[i] = kTVMArgInt;

@@ -48,12 +48,12 @@ namespace runtime {
 using tvm_host::Arguments;
 using tvm_host::Check;
 using tvm_host::CValue;
-using tvm_host::Give;
 using tvm_host::IntValue;
 using tvm_host::Name;
 using tvm_host::RuntimeArray;
 using tvm_host::RuntimeError;
 using tvm_host::RuntimeModule;
+using tvm_host::SetReturn;
 using tvm_host::Text;
 using tvm_host::TypeTable;
 
@@ -111,7 +111,7 @@ namespace {
 // The runtime has functions for what TVM's C API has no entry for.
 NDArray CallForArray(Arguments* arguments, const char* function) {
   TVMRetValue result;
-  Give(arguments->Call(function), &result);
+  SetReturn(arguments->Call(function), &result);
   return result;
 }
 

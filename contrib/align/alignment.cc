@@ -98,7 +98,7 @@ struct GapCloser {
         continue;
       }
       entry.between = Between(entry.entry);
-      NODEWISE_RETURN_IF_ERROR(MatchPartly(&entry));
+      NODEWISE_RETURN_IF_ERROR(MatchPartially(&entry));
     }
     return absl::OkStatus();
   }
@@ -144,7 +144,7 @@ struct GapCloser {
     return InOrder(network, between);
   }
 
-  absl::Status MatchPartly(AlignedEntry* entry) {
+  absl::Status MatchPartially(AlignedEntry* entry) {
     if (entry->between.size() > kMostOperationsOfNode) return absl::OkStatus();
     const auto recorded = RecordedEntry(index, pairs, entry->entry);
     if (!recorded.has_value()) return absl::OkStatus();
@@ -154,7 +154,7 @@ struct GapCloser {
       for (const PartialResult& partial : *some) {
         if (!MayMatch(partial.facts, recorded->facts)) continue;
         if (!matcher.has_value()) {
-          NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Of(*recorded));
+          NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Create(*recorded));
         }
         const auto match = matcher->Match(partial.facts, partial.tensors);
         if (!match.has_value() || match->has_unknown_order) continue;
@@ -245,7 +245,7 @@ void KeepNearest(std::vector<EntryMatch>* matches) {
   const auto is_further = [&](const EntryMatch& match) {
     const EntryMatch& nearest = matches->front();
     return match.has_unknown_order != nearest.has_unknown_order ||
-           !IsAsNear(match.distance, nearest.distance);
+           !IsEquallyNear(match.distance, nearest.distance);
   };
   matches->erase(std::ranges::find_if(*matches, is_further), matches->end());
 }
@@ -259,14 +259,14 @@ absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
   for (const auto& [value, recorded] : sources) {
     if (!MayMatch(recorded.facts, compiled.facts)) continue;
     if (!matcher.has_value()) {
-      NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Of(compiled));
+      NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Create(compiled));
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded.Load());
     AddMatch(value, matcher->Match(recorded.facts, tensors), &matches);
   }
   if (matches.empty() && compiled.facts.stats[0].has_numbers) {
     if (!matcher.has_value()) {
-      NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Of(compiled));
+      NODEWISE_ASSIGN_OR_RETURN(matcher, TensorMatcher::Create(compiled));
     }
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
                               precision->Inherited(entry->entry));

@@ -54,7 +54,7 @@ class Followers {
 struct BlameSearch {
   const GraphWalk& walk;
   const TimeLimit limit;
-  const std::vector<bool> fine = walk.FineEntries();
+  const std::vector<bool> fine = walk.UnblamedEntries();
   // A copy of the walk's reference, which computes values that the walk has
   // not.
   FollowedReference reference = walk.reference();
@@ -98,7 +98,7 @@ std::vector<ValueId> ValuesFor(const BlameSearch& search, EntryId entry) {
   const GraphWalk& walk = search.walk;
   std::vector<ValueId> values;
   const auto add = [&](ValueId id) {
-    if (id != kNoValue && walk.MayBeMeant(id) && !Contains(values, id)) {
+    if (id != kNoValue && walk.MayBeIntended(id) && !Contains(values, id)) {
       values.push_back(id);
     }
   };
@@ -123,14 +123,14 @@ bool MayHaveSize(const BlameSearch& search, EntryId entry, ValueId id,
   if (!sizes.has_value()) return true;
   const std::vector<int64_t>& shape = search.walk.ShapeOf(entry);
   return is_wrong ? !LayoutsOfWrongSize(*sizes, shape).empty()
-                  : MayLieIn(*sizes, shape);
+                  : MayFitShape(*sizes, shape);
 }
 
 // The guesses about the entry: up to `most` tensors, each in a few layouts. Or
 // those for an entry whose size is not that of the tensor that it is meant to
 // be.
-FoundGuesses GuessesAbout(BlameSearch& search, EntryId entry, size_t most,
-                          bool of_wrong_size) {
+FoundGuesses GuessesForEntry(BlameSearch& search, EntryId entry, size_t most,
+                             bool of_wrong_size) {
   std::vector<Guess> guesses;
   std::optional<TensorMatcher> matcher;
   if (!of_wrong_size) {
@@ -161,7 +161,7 @@ FoundGuesses GuessesAbout(BlameSearch& search, EntryId entry, size_t most,
 
 // The nodes of those that were tried before stay unexplained if the entry is
 // the one that is wrong.
-size_t PassedOverBefore(const BlameSearch& search, EntryId entry) {
+size_t CountSkippedNodes(const BlameSearch& search, EntryId entry) {
   std::set<NodeId> nodes;
   for (const EntryId before : search.tried) {
     if (before == entry) break;
@@ -172,8 +172,8 @@ size_t PassedOverBefore(const BlameSearch& search, EntryId entry) {
 
 // A node that makes all outputs of one operation may make more than one of
 // them wrong.
-absl::Status BlameOthers(const BlameSearch& search, const Guess& guess,
-                         GraphWalk* trial) {
+absl::Status BlameSiblingOutputs(const BlameSearch& search, const Guess& guess,
+                                 GraphWalk* trial) {
   const GraphIndex& index = search.walk.scene().index;
   const Network& network = search.walk.network();
   const NodeId node = index.NodeOf(guess.entry);
@@ -191,7 +191,7 @@ absl::Status BlameOthers(const BlameSearch& search, const Guess& guess,
     const ValueId id = outputs[output];
     const std::vector<int64_t>& shape = search.walk.ShapeOf(other);
     if (search.fine[Index(other)] || other == guess.entry || id == kNoValue ||
-        !trial->MayBeMeant(id) || network.value(id).type.sizes() != shape) {
+        !trial->MayBeIntended(id) || network.value(id).type.sizes() != shape) {
       continue;
     }
     NODEWISE_RETURN_IF_ERROR(
@@ -229,7 +229,7 @@ absl::StatusOr<Explained> ExplainFollowers(const BlameSearch& search,
   // none is explained there is no such node, and all of them count.
   explained.wrong = open.size();
   if (explained.right == 0) return explained;
-  const std::vector<bool> fine = trial->FineEntries();
+  const std::vector<bool> fine = trial->UnblamedEntries();
   explained.wrong -= static_cast<size_t>(std::ranges::count_if(
       open, [&](EntryId first) { return fine[Index(first)]; }));
   return explained;
@@ -240,13 +240,13 @@ absl::StatusOr<Explained> ExplainFollowers(const BlameSearch& search,
 absl::Status Try(BlameSearch& search, Guess guess) {
   GraphWalk trial = search.walk;
   NODEWISE_RETURN_IF_ERROR(trial.Blame(guess));
-  NODEWISE_RETURN_IF_ERROR(BlameOthers(search, guess, &trial));
+  NODEWISE_RETURN_IF_ERROR(BlameSiblingOutputs(search, guess, &trial));
   NODEWISE_ASSIGN_OR_RETURN(const Explained behind,
                             ExplainFollowers(search, guess.entry, &trial));
   guess.idle = behind.idle;
   size_t explained = behind.right;
   size_t looked =
-      behind.right + behind.wrong + PassedOverBefore(search, guess.entry);
+      behind.right + behind.wrong + CountSkippedNodes(search, guess.entry);
   const ValueId output = OutputAt(search, guess.entry);
   if (output != kNoValue) {
     ++looked;
@@ -266,9 +266,9 @@ absl::Status TryEntry(BlameSearch& search, EntryId entry) {
   for (const bool of_wrong_size : {false, true}) {
     NODEWISE_ASSIGN_OR_RETURN(
         std::vector<Guess> guesses,
-        GuessesAbout(search, entry,
-                     of_wrong_size ? kMostWrongSizes : kMostGuessedTensors,
-                     of_wrong_size));
+        GuessesForEntry(search, entry,
+                        of_wrong_size ? kMostWrongSizes : kMostGuessedTensors,
+                        of_wrong_size));
     for (Guess& guess : guesses) {
       if (search.IsSettled() || search.IsTimeOver()) break;
       NODEWISE_RETURN_IF_ERROR(Try(search, std::move(guess)));
@@ -279,7 +279,7 @@ absl::Status TryEntry(BlameSearch& search, EntryId entry) {
 }
 
 // Tensors that are held together with the one that was found.
-absl::Status FindAlike(BlameSearch& search) {
+absl::Status FindEquivalents(BlameSearch& search) {
   Guess found = *search.best;
   for (const ValueId id : search.walk.SharedWith(found.value)) {
     search.best.reset();
@@ -296,7 +296,7 @@ bool IsMadeOf(const BlameSearch& search, ValueId id, ValueId from,
               bool of_that_alone) {
   const NetworkValue& value = search.walk.network().value(id);
   if (value.kind != NetworkValue::Kind::kOutput ||
-      !search.walk.MayBeMeant(id)) {
+      !search.walk.MayBeIntended(id)) {
     return false;
   }
   const std::vector<ValueId>& inputs =
@@ -315,8 +315,8 @@ bool HaveSameNumbers(const TensorFacts& a, const TensorFacts& b) {
 
 // Takes this tensor if it explains as much. One that is only in another order
 // says nothing more.
-absl::Status TryInstead(BlameSearch& search, const TensorMatcher& matcher,
-                        ValueId id) {
+absl::Status TryAlternative(BlameSearch& search, const TensorMatcher& matcher,
+                            ValueId id) {
   const auto now = search.reference.ValueOf(search.best->value);
   const auto next = search.reference.ValueOf(id);
   if (!now.ok() || !next.ok() || !(*next)->facts.stats.back().has_numbers ||
@@ -342,7 +342,7 @@ absl::Status TryInstead(BlameSearch& search, const TensorMatcher& matcher,
 // as well. The later tensor is taken: the fault is before it. Many operations
 // make zeros of zeros, so if the entry holds one number alone, only
 // operations that read nothing else are gone through.
-absl::Status GoOn(BlameSearch& search) {
+absl::Status FollowGuess(BlameSearch& search) {
   for (int step = 0; step < kMostStepsOn; ++step) {
     const ValueId from = search.best->value;
     NODEWISE_ASSIGN_OR_RETURN(const auto matcher,
@@ -352,7 +352,7 @@ absl::Status GoOn(BlameSearch& search) {
     for (const ValueId id : search.walk.ReachableFrom({from})) {
       if (search.best->value != from) break;
       if (IsMadeOf(search, id, from, is_one_number)) {
-        NODEWISE_RETURN_IF_ERROR(TryInstead(search, *matcher, id));
+        NODEWISE_RETURN_IF_ERROR(TryAlternative(search, *matcher, id));
       }
     }
     if (search.best->value == from) break;
@@ -363,14 +363,14 @@ absl::Status GoOn(BlameSearch& search) {
 }  // namespace
 
 std::optional<NodeId> FirstSuspect(const GraphWalk& walk) {
-  const std::vector<bool> fine = walk.FineEntries();
+  const std::vector<bool> fine = walk.UnblamedEntries();
   const auto first = std::ranges::find(fine, false);
   if (first == fine.end()) return std::nullopt;
   return walk.NodeOf(EntryId{static_cast<uint32_t>(first - fine.begin())});
 }
 
 FoundGuess FindNearMiss(const GraphWalk& walk) {
-  const std::vector<bool> fine = walk.FineEntries();
+  const std::vector<bool> fine = walk.UnblamedEntries();
   for (uint32_t e = 0; e < walk.graph().entries.size(); ++e) {
     const WalkedEntry& walked = walk.entry(EntryId{e});
     if (!fine[e] || walked.is_explained() || !walked.nearest.has_value() ||
@@ -408,8 +408,8 @@ absl::StatusOr<BlameFound> SearchBlame(const GraphWalk& walk, NodeId suspect,
     search.tried.push_back(entry);
   }
   if (search.best.has_value()) {
-    NODEWISE_RETURN_IF_ERROR(GoOn(search));
-    NODEWISE_RETURN_IF_ERROR(FindAlike(search));
+    NODEWISE_RETURN_IF_ERROR(FollowGuess(search));
+    NODEWISE_RETURN_IF_ERROR(FindEquivalents(search));
   }
   return BlameFound{std::move(search.best), search.gave_up};
 }
@@ -418,15 +418,15 @@ FoundGuesses GuessesFor(const GraphWalk& walk, EntryId entry, size_t most,
                         const TimeLimit& limit) {
   BlameSearch search{walk, limit};
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Guess> guesses,
-                            GuessesAbout(search, entry, most, false));
+                            GuessesForEntry(search, entry, most, false));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<Guess> of_wrong_size,
-                            GuessesAbout(search, entry, most, true));
+                            GuessesForEntry(search, entry, most, true));
   guesses.insert(guesses.end(), of_wrong_size.begin(), of_wrong_size.end());
   return guesses;
 }
 
-bool MayLieIn(const std::vector<int64_t>& source,
-              const std::vector<int64_t>& compiled) {
+bool MayFitShape(const std::vector<int64_t>& source,
+                 const std::vector<int64_t>& compiled) {
   bool fits = false;
   VisitLayouts(source, compiled, [&](const Layout&) {
     fits = true;

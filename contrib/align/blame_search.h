@@ -43,8 +43,8 @@ FoundGuesses GuessesFor(const GraphWalk& walk, EntryId entry, size_t most,
 
 // Returns whether a tensor of the network of that shape may lie in one of that
 // compiled shape.
-bool MayLieIn(const std::vector<int64_t>& source,
-              const std::vector<int64_t>& compiled);
+bool MayFitShape(const std::vector<int64_t>& source,
+                 const std::vector<int64_t>& compiled);
 
 // The other functions are about nodes whose result is a tensor of the network,
 // only not the one that it should be: each is taken for what it is, and looks

@@ -182,8 +182,8 @@ struct BuildReader {
   absl::Status AddNode(NodeId node) {
     NewOperation operation;
     operation.attrs =
-        OpAttrs::Of(&CompiledNodeRow(),
-                    CompiledNode{std::make_shared<LoneNode>(target, node)});
+        OpAttrs::From(&CompiledNodeRow(),
+                      CompiledNode{std::make_shared<LoneNode>(target, node)});
     operation.name = index.KeyOf(node);
     for (const EntryId read : ReadsOf(graph, node)) {
       operation.inputs.push_back(values[Index(read)]);

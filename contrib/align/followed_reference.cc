@@ -91,19 +91,19 @@ void FollowedReference::Pin(ValueId id, std::vector<NDArray> tensors) {
   NODEWISE_CHECK(tensors.size() == sets_);
   pinned_[Index(id)] = true;
   computed_[Index(id)] = Keep(std::move(tensors));
-  ForgetBehind(id);
+  ForgetDependents(id);
 }
 
 void FollowedReference::Unpin(ValueId id) {
   if (!pinned_[Index(id)]) return;
   pinned_[Index(id)] = false;
   computed_[Index(id)] = nullptr;
-  ForgetBehind(id);
+  ForgetDependents(id);
 }
 
 // Values that were computed from it are stale, up to the next values that are
 // pinned.
-void FollowedReference::ForgetBehind(ValueId id) {
+void FollowedReference::ForgetDependents(ValueId id) {
   WalkBehind(network_, id, [this](ValueId made) {
     if (pinned_[Index(made)] || computed_[Index(made)] == nullptr) return false;
     computed_[Index(made)] = nullptr;
@@ -111,7 +111,7 @@ void FollowedReference::ForgetBehind(ValueId id) {
   });
 }
 
-void FollowedReference::ReleaseBehind(ValueId id) {
+void FollowedReference::UnpinDependents(ValueId id) {
   WalkBehind(network_, id, [this](ValueId made) {
     pinned_[Index(made)] = false;
     computed_[Index(made)] = nullptr;
@@ -189,7 +189,8 @@ FollowedReference::Open(ValueId id) const {
 }
 
 absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
-FollowedReference::ValueNear(ValueId id, double roundoff, uint64_t seed) const {
+FollowedReference::PerturbedValue(ValueId id, double roundoff,
+                                  uint64_t seed) const {
   // Only the pinned values next before it are moved: those further back have no
   // way to it but through these.
   FollowedReference moved = *this;

@@ -7,8 +7,8 @@
 // of earlier nodes come along on both sides and cancel out. An entry is
 // explained if it is as near to such a tensor as the roundings between allow.
 // Where it is near enough to be known again and no nearer, or is like nothing,
-// it is left without a tensor, and FineEntries() says whether that is a fault:
-// it is not where all that is made of the entry is explained.
+// it is left without a tensor, and UnblamedEntries() says whether that is a
+// fault: it is not where all that is made of the entry is explained.
 
 #include "contrib/align/graph_walk.h"
 
@@ -67,7 +67,7 @@ std::vector<ValueId> FirstEqualConstants(const Network& network) {
 // of equal constants. They have the same numbers for every input of the
 // network, and a compiler may compute them once. Each is known by the first
 // one, which takes its place in what later operations read.
-std::vector<std::vector<ValueId>> AlikeValues(const Network& network) {
+std::vector<std::vector<ValueId>> EquivalentValues(const Network& network) {
   std::vector<ValueId> first = FirstEqualConstants(network);
   std::map<std::tuple<const OperatorDef*, std::vector<ValueId>, size_t>,
            std::vector<OperationId>>
@@ -128,7 +128,7 @@ GraphWalk::GraphWalk(const WalkScene& scene, FollowedReference reference)
     : scene_(scene),
       precision_(std::make_shared<GraphPrecision>(scene)),
       alike_(std::make_shared<const std::vector<std::vector<ValueId>>>(
-          AlikeValues(scene.network))),
+          EquivalentValues(scene.network))),
       reference_(std::move(reference)),
       entries_(scene.index.graph().entries.size()),
       is_changed_(scene.network.data().values.size()),
@@ -228,7 +228,7 @@ absl::StatusOr<std::optional<TensorMatcher>> GraphWalk::Read(
     EntryId entry) const {
   const auto recorded = RecordedEntry(scene_.index, scene_.pairs, entry);
   if (!recorded.has_value()) return std::nullopt;
-  NODEWISE_ASSIGN_OR_RETURN(auto matcher, TensorMatcher::Of(*recorded));
+  NODEWISE_ASSIGN_OR_RETURN(auto matcher, TensorMatcher::Create(*recorded));
   if (aligned(entry).is_rounded) {
     NODEWISE_ASSIGN_OR_RETURN(const double roundoff,
                               precision_->Inherited(entry));
@@ -342,7 +342,7 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
   }
   std::vector<HeldTensor> held;
   for (const EntryMatch& match : matches) {
-    if (!IsAsNear(match.distance, nearest.distance)) break;
+    if (!IsEquallyNear(match.distance, nearest.distance)) break;
     held.push_back({match.value, match.layout});
     // A scale that was fitted is not quite the one that the graph goes on with.
     const bool is_better = is_fitted_[Index(match.value)] &&
@@ -358,7 +358,7 @@ absl::Status GraphWalk::ExplainEntry(EntryId entry,
 absl::StatusOr<double> GraphWalk::RoundoffOf(EntryId entry,
                                              ValueId value) const {
   NODEWISE_ASSIGN_OR_RETURN(const auto read, precision_->ReadBy(NodeOf(entry)));
-  NODEWISE_ASSIGN_OR_RETURN(const double own, precision_->Of(entry));
+  NODEWISE_ASSIGN_OR_RETURN(const double own, precision_->RoundoffFor(entry));
   return std::max({UnitRoundoff(network().value(value).type.dtype),
                    UnitRoundoff(graph().entry(entry).dtype), read, own});
 }
@@ -398,7 +398,7 @@ absl::StatusOr<bool> GraphWalk::IsWithinRounding(const TensorMatcher& matcher,
   Difference moved;
   for (uint64_t seed = 0; seed < kMovedTries; ++seed) {
     const auto near =
-        reference_.ValueNear(id, kMovedRoundings * roundoff, seed);
+        reference_.PerturbedValue(id, kMovedRoundings * roundoff, seed);
     if (!near.ok() || (*near)->facts.shape != value->facts.shape) return false;
     const Difference one = TensorMatcher((*near)->facts, (*near)->tensors)
                                .DifferenceIn(same, value->tensors);
@@ -478,7 +478,7 @@ void GraphWalk::GiveUp(EntryId entry) {
 // All that depends on the tensor has other numbers from now on than the
 // alignment has compared, and is marked, so that the walk compares it anew.
 absl::Status GraphWalk::Blame(const Guess& guess) {
-  NODEWISE_RETURN_IF_ERROR(MakeFree(guess.entry, guess.value));
+  NODEWISE_RETURN_IF_ERROR(UnassignEntry(guess.entry, guess.value));
   WalkedEntry& walked = entries_[Index(guess.entry)];
   std::vector<HeldTensor> held = {{guess.value, guess.layout}};
   // A tensor that is made in the same way a second time may have been made
@@ -507,12 +507,12 @@ void GraphWalk::MarkChanged(ValueId value) {
   });
 }
 
-bool GraphWalk::MayBeMeant(ValueId id) const {
+bool GraphWalk::MayBeIntended(ValueId id) const {
   if (!IsPinned(id)) return true;
   const std::vector<EntryId> holders = HoldersOf(id);
   return !holders.empty() && std::ranges::all_of(holders, [&](EntryId holder) {
     const WalkedEntry& walked = entry(holder);
-    return !walked.IsDecidedFor(id) &&
+    return !walked.IsDecidedAs(id) &&
            std::ranges::any_of(walked.tensors, [&](const auto& tensor) {
              return tensor.value != id &&
                     !AncestorsOf(network(), tensor.value)[Index(id)];
@@ -545,7 +545,7 @@ std::vector<ValueId> GraphWalk::SharedWith(ValueId id) const {
   std::vector<bool> ancestors;
   for (const EntryId holder : HoldersOf(id)) {
     const WalkedEntry& walked = entry(holder);
-    if (walked.IsDecidedFor(id) || walked.tensors.size() < 2) return {};
+    if (walked.IsDecidedAs(id) || walked.tensors.size() < 2) return {};
     if (ancestors.empty()) ancestors = AncestorsOf(network(), id);
     std::vector<ValueId> others;
     for (const HeldTensor& tensor : walked.tensors) {
@@ -565,15 +565,15 @@ void GraphWalk::UnpinIfNotHeld(ValueId id) {
   if (is_made && HoldersOf(id).empty()) reference_.Unpin(id);
 }
 
-absl::Status GraphWalk::MakeFree(EntryId entry, ValueId value) {
+absl::Status GraphWalk::UnassignEntry(EntryId entry, ValueId value) {
   for (const HeldTensor& tensor :
        std::exchange(entries_[Index(entry)].tensors, {})) {
     if (tensor.value != value) UnpinIfNotHeld(tensor.value);
   }
-  if (!IsPinned(value) || !MayBeMeant(value)) return absl::OkStatus();
+  if (!IsPinned(value) || !MayBeIntended(value)) return absl::OkStatus();
   // All that was made of the value as another entry had it is unknown again,
   // and other entries that were decided on keep what they are.
-  reference_.ReleaseBehind(value);
+  reference_.UnpinDependents(value);
   for (uint32_t e = 0; e < entries_.size(); ++e) {
     WalkedEntry& other = entries_[e];
     std::erase_if(other.tensors, [&](const HeldTensor& tensor) {
@@ -616,7 +616,7 @@ bool GraphWalk::IsSoundPart(EntryId id) const {
 }
 
 // From the last node backwards, so that the readers of an entry are known.
-std::vector<bool> GraphWalk::FineEntries() const {
+std::vector<bool> GraphWalk::UnblamedEntries() const {
   std::vector<bool> fine(entries_.size(), true);
   std::set<EntryId> heads;
   for (const EntryRef& head : graph().heads)

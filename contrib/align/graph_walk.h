@@ -68,7 +68,7 @@ struct WalkedEntry {
   bool is_explained() const { return !tensors.empty(); }
   bool is_blamed() const { return by == By::kBlamed; }
   bool is_decided() const { return by != By::kNumbers; }
-  bool IsDecidedFor(ValueId id) const {
+  bool IsDecidedAs(ValueId id) const {
     return is_decided() && tensors[0].value == id;
   }
   bool Holds(ValueId id) const {
@@ -119,7 +119,7 @@ class GraphWalk {
 
   // Forgets which tensors were found that depend on the value, so that
   // ExplainNodes() looks at them anew.
-  void ReleaseBehind(ValueId id) { reference_.ReleaseBehind(id); }
+  void UnpinDependents(ValueId id) { reference_.UnpinDependents(id); }
 
   const WalkScene& scene() const { return scene_; }
   const Graph& graph() const { return scene_.index.graph(); }
@@ -149,7 +149,7 @@ class GraphWalk {
   // entry does, or each that does holds another tensor as well that is not made
   // of it. The result that a node has changed by mistake may be such a tensor,
   // too.
-  bool MayBeMeant(ValueId id) const;
+  bool MayBeIntended(ValueId id) const;
   // Returns whether the entry holds nothing but what its node has read.
   bool IsIdle(EntryId id) const;
   // Returns the entries that hold it.
@@ -160,7 +160,7 @@ class GraphWalk {
   // Returns by entry whether nothing is wrong with it: it is explained, does
   // not depend on inputs, or is only something on the way to entries that are
   // fine.
-  std::vector<bool> FineEntries() const;
+  std::vector<bool> UnblamedEntries() const;
   // Returns whether it holds what an operation makes without an optional input.
   bool IsSoundPart(EntryId id) const;
   // Returns what a node reads, as tensors of the network.
@@ -201,7 +201,7 @@ class GraphWalk {
   absl::Status PinTo(EntryId entry, ValueId value, const Layout& layout);
   // Takes what this entry holds away from it, and the value from every entry
   // that holds it beside others.
-  absl::Status MakeFree(EntryId entry, ValueId value);
+  absl::Status UnassignEntry(EntryId entry, ValueId value);
   void UnpinIfNotHeld(ValueId id);
   void MarkChanged(ValueId value);
 

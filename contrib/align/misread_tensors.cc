@@ -40,7 +40,7 @@ bool MayBeMoved(const GraphWalk& walk, EntryId entry) {
 
 // The tensors that the entry may be meant to hold, element for element: what it
 // holds in another order, and what is made of that.
-std::vector<ValueId> MeantBy(const GraphWalk& walk, EntryId entry) {
+std::vector<ValueId> IntendedValues(const GraphWalk& walk, EntryId entry) {
   std::vector<ValueId> meant;
   std::vector<ValueId> held;
   for (const HeldTensor& tensor : walk.entry(entry).tensors) {
@@ -111,7 +111,7 @@ std::vector<EntryId> MovedBefore(const GraphWalk& walk, NodeId node,
 absl::StatusOr<GraphWalk> WalkFrom(const GraphWalk& walk, const Guess& guess,
                                    NodeId last) {
   GraphWalk trial = walk;
-  trial.ReleaseBehind(guess.value);
+  trial.UnpinDependents(guess.value);
   NODEWISE_RETURN_IF_ERROR(trial.Blame(guess));
   NODEWISE_RETURN_IF_ERROR(
       trial.ExplainNodes(Index(walk.NodeOf(guess.entry)) + 1, Index(last) + 1));
@@ -127,7 +127,7 @@ FoundGuess FindMeaning(const GraphWalk& walk,
   FollowedReference reference = walk.reference();
   for (const EntryId entry : entries) {
     const std::vector<int64_t>& shape = walk.ShapeOf(entry);
-    for (const ValueId id : MeantBy(walk, entry)) {
+    for (const ValueId id : IntendedValues(walk, entry)) {
       if (limit.IsOver()) return std::nullopt;
       const auto value = reference.ValueOf(id);
       if (!value.ok() || Product((*value)->facts.shape) != Product(shape)) {
@@ -226,13 +226,13 @@ std::vector<ValueId> ValuesLike(const GraphWalk& walk, EntryId entry) {
 
 // The guess that the entry should hold this value; if another one holds it,
 // that one should hold the entry's.
-std::vector<Guess> GuessesThat(const GraphWalk& walk, EntryId entry,
-                               ValueId id) {
+std::vector<Guess> GuessesForValue(const GraphWalk& walk, EntryId entry,
+                                   ValueId id) {
   const HeldTensor& held = walk.entry(entry).tensors[0];
   std::vector<Guess> guesses = {{entry, id, held.layout, kInfinity, 1}};
   // A node that alone makes a tensor of the network was meant to make it.
   const bool is_alone = walk.HoldersOf(held.value).size() == 1;
-  if (walk.MayBeMeant(id)) return is_alone ? std::vector<Guess>() : guesses;
+  if (walk.MayBeIntended(id)) return is_alone ? std::vector<Guess>() : guesses;
   const std::vector<EntryId> holders = walk.HoldersOf(id);
   if (!is_alone || holders.size() != 1 || !MayBeMisread(walk, holders[0])) {
     return {};
@@ -258,7 +258,7 @@ bool IsExplainedBy(const GraphWalk& walk, EntryId entry,
 absl::StatusOr<bool> AreRight(const GraphWalk& walk, NodeId suspect,
                               const std::vector<Guess>& guesses) {
   GraphWalk trial = walk;
-  for (const Guess& guess : guesses) trial.ReleaseBehind(guess.value);
+  for (const Guess& guess : guesses) trial.UnpinDependents(guess.value);
   // The nodes that read what is accused, and what they should be made of.
   std::map<NodeId, std::vector<ValueId>> readers;
   for (const Guess& guess : guesses) {
@@ -301,7 +301,7 @@ FoundGuesses FindExchangedBefore(const GraphWalk& walk, NodeId suspect,
     size_t tried = 0;
     for (const ValueId id : ValuesLike(walk, read)) {
       if (limit.IsOver() || tried++ == kMostMisread) break;
-      std::vector<Guess> guesses = GuessesThat(walk, read, id);
+      std::vector<Guess> guesses = GuessesForValue(walk, read, id);
       if (guesses.empty()) continue;
       NODEWISE_ASSIGN_OR_RETURN(const bool is_right,
                                 AreRight(walk, suspect, guesses));

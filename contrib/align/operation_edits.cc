@@ -186,8 +186,8 @@ struct EditVisit {
     return true;
   }
 
-  bool TryWith(std::string_view name, const AttrValue& now,
-               AttrValue other) const {
+  bool TryAttributeValue(std::string_view name, const AttrValue& now,
+                         AttrValue other) const {
     std::vector<NamedAttr> attrs = NamedAttrsOf(operation.attrs);
     const std::string what =
         fmt::format("{} {} instead of {}", name, TextOf(other), TextOf(now));
@@ -259,7 +259,8 @@ struct EditVisit {
       const std::optional<AttrValue> now = field.get(operation.attrs.get());
       if (!now.has_value()) continue;
       for (AttrValue& other : OtherValues(*now)) {
-        if (!TryWith(field.name, *now, std::move(other))) return false;
+        if (!TryAttributeValue(field.name, *now, std::move(other)))
+          return false;
       }
     }
     return true;

@@ -46,7 +46,7 @@ std::vector<std::vector<double>> FirstNumbersOf(
 
 // Whether the numbers can say how they were made: a few, and integers, are
 // numbers of every type and multiples of many steps.
-bool AreTelling(absl::Span<const std::vector<double>> numbers) {
+bool CanRevealPrecision(absl::Span<const std::vector<double>> numbers) {
   std::set<double> seen;
   bool has_fraction = false;
   for (const std::vector<double>& set : numbers) {
@@ -172,7 +172,7 @@ double RoundoffOfNumbers(DLDataType dtype,
                          absl::Span<const std::vector<double>> numbers) {
   if (!IsFloat(dtype)) return 0;
   double roundoff = UnitRoundoff(dtype);
-  if (!AreTelling(numbers)) return roundoff;
+  if (!CanRevealPrecision(numbers)) return roundoff;
   if (AreNumbersOf<Half>(numbers)) {
     roundoff = std::max(roundoff, UnitRoundoff(kFloat16));
   }
@@ -239,18 +239,18 @@ GraphPrecision::GraphPrecision(const WalkScene& scene)
 absl::StatusOr<double> GraphPrecision::ReadBy(NodeId node) {
   double largest = 0;
   for (const EntryId read : ReadsOf(scene_.index.graph(), node)) {
-    NODEWISE_ASSIGN_OR_RETURN(const double roundoff, Of(read));
+    NODEWISE_ASSIGN_OR_RETURN(const double roundoff, RoundoffFor(read));
     largest = std::max(largest, roundoff);
   }
   return largest;
 }
 
-absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
+absl::StatusOr<double> GraphPrecision::RoundoffFor(EntryId entry) {
   std::optional<double>& known = known_[Index(entry)].roundoff;
   if (known.has_value()) return *known;
   const AlignedEntry& aligned = scene_.alignment.entries[Index(entry)];
   const NodeId node = scene_.index.NodeOf(entry);
-  if (!aligned.varies) return *(known = OfConstant(entry));
+  if (!aligned.varies) return *(known = RoundoffOfConstant(entry));
   if (!scene_.index.graph().IsFunction(node)) {
     // An input: it has the same numbers on both sides, and yet says in which
     // type the graph goes on.
@@ -268,7 +268,7 @@ absl::StatusOr<double> GraphPrecision::Of(EntryId entry) {
   NODEWISE_ASSIGN_OR_RETURN(double largest, ReadBy(node));
   if (recorded.has_value()) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded->Load());
-    largest = std::max(largest, OfNumbers(entry, NumbersOf(tensors)));
+    largest = std::max(largest, RoundoffOfEntry(entry, NumbersOf(tensors)));
   }
   return *(known = largest);
 }
@@ -279,7 +279,7 @@ absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
   std::optional<double>& known = known_[Index(entry)].inherited;
   if (known.has_value()) return *known;
   if (!scene_.alignment.entries[Index(entry)].varies) {
-    return *(known = OfConstant(entry));
+    return *(known = RoundoffOfConstant(entry));
   }
   const Graph& graph = scene_.index.graph();
   const NodeId node = scene_.index.NodeOf(entry);
@@ -291,12 +291,13 @@ absl::StatusOr<double> GraphPrecision::Inherited(EntryId entry) {
   const auto recorded = RecordedEntry(scene_.index, scene_.pairs, entry);
   if (recorded.has_value() && graph.IsFunction(node)) {
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, recorded->Load());
-    largest = std::max(largest, OfNumbers(entry, FirstNumbersOf(tensors)));
+    largest =
+        std::max(largest, RoundoffOfEntry(entry, FirstNumbersOf(tensors)));
   }
   return *(known = largest);
 }
 
-bool GraphPrecision::IsWhatCancelledLeft(EntryId entry) {
+bool GraphPrecision::IsCancellationResidue(EntryId entry) {
   std::optional<bool>& known = known_[Index(entry)].is_left;
   if (known.has_value()) return *known;
   const Graph& graph = scene_.index.graph();
@@ -315,23 +316,24 @@ bool GraphPrecision::IsWhatCancelledLeft(EntryId entry) {
     if (largest > 0) smallest = std::min(smallest, largest);
     if (!scene_.alignment.entries[Index(id)].varies) continue;
     reads_any = true;
-    is_of_those_alone = is_of_those_alone && IsWhatCancelledLeft(id);
+    is_of_those_alone = is_of_those_alone && IsCancellationResidue(id);
   }
   known = reads_any && (is_of_those_alone ||
                         LargestIn(made->facts) <= kCancelledShare * smallest);
   return *known;
 }
 
-double GraphPrecision::OfNumbers(
+double GraphPrecision::RoundoffOfEntry(
     EntryId entry, absl::Span<const std::vector<double>> numbers) {
   const DLDataType dtype = scene_.index.graph().entry(entry).dtype;
-  if (IsFloat(dtype) && IsWhatCancelledLeft(entry)) return UnitRoundoff(dtype);
+  if (IsFloat(dtype) && IsCancellationResidue(entry))
+    return UnitRoundoff(dtype);
   return RoundoffOfNumbers(dtype, numbers);
 }
 
 // Weights of eight bits make what is computed with them as coarse, unless the
 // network has such weights itself. Smaller constants are exact on both sides.
-double GraphPrecision::OfConstant(EntryId entry) const {
+double GraphPrecision::RoundoffOfConstant(EntryId entry) const {
   const GraphEntry& type = scene_.index.graph().entry(entry);
   if (IsFloat(type.dtype)) return UnitRoundoff(type.dtype);
   const bool is_weight = !scene_.alignment.entries[Index(entry)].varies &&

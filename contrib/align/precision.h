@@ -65,7 +65,7 @@ class GraphPrecision {
   absl::StatusOr<double> ReadBy(NodeId node);
   // Returns the roundoff of the entry's own numbers or, if it holds no tensor
   // of the network, that of all that it was made of.
-  absl::StatusOr<double> Of(EntryId entry);
+  absl::StatusOr<double> RoundoffFor(EntryId entry);
   // Returns the largest roundoff of the entry's numbers and of all that they
   // were made of, regardless of the network's own roundoff. Needs matches of
   // those alone.
@@ -82,12 +82,12 @@ class GraphPrecision {
   // How coarse the numbers of an entry are: as they look, unless they are
   // what sums have left that cancelled. These are a few of the last bits, and
   // so numbers of shorter types, though nothing was rounded to these.
-  double OfNumbers(EntryId entry,
-                   absl::Span<const std::vector<double>> numbers);
+  double RoundoffOfEntry(EntryId entry,
+                         absl::Span<const std::vector<double>> numbers);
   // Returns whether the entry is that, or no tensor of the network and made of
   // nothing else.
-  bool IsWhatCancelledLeft(EntryId entry);
-  double OfConstant(EntryId entry) const;
+  bool IsCancellationResidue(EntryId entry);
+  double RoundoffOfConstant(EntryId entry) const;
 
   const WalkScene scene_;
   // The network has weights of eight bits itself.

@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<TensorSpool>> RecordNetwork(
 
 // A compiled network may read and make numbers in a shorter type, or in a
 // longer one.
-absl::StatusOr<std::vector<NamedTensor>> InTypesOf(
+absl::StatusOr<std::vector<NamedTensor>> WithInputTypes(
     const InputList& list, absl::Span<const NamedTensor> inputs) {
   std::vector<NamedTensor> typed(inputs.begin(), inputs.end());
   for (NamedTensor& input : typed) {
@@ -111,7 +111,7 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
                                         absl::Span<const size_t> pairs,
                                         absl::Span<const NamedTensor> inputs) {
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedTensor> given,
-                            InTypesOf(network->inputs(), inputs));
+                            WithInputTypes(network->inputs(), inputs));
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<NDArray> tensors,
                             MatchInputs(network->inputs(), given));
   RecordedPair recorded;
@@ -175,7 +175,7 @@ absl::StatusOr<RecordedPair> RecordFromDump(const GraphIndex& index,
     inputs.push_back({name, std::move(tensor)});
     recorded.inputs.push_back({keys[key], name});
   }
-  NODEWISE_ASSIGN_OR_RETURN(inputs, InTypesOf(network->inputs(), inputs));
+  NODEWISE_ASSIGN_OR_RETURN(inputs, WithInputTypes(network->inputs(), inputs));
   NODEWISE_ASSIGN_OR_RETURN(recorded.network, RecordNetwork(network, inputs));
   return recorded;
 }

@@ -147,7 +147,7 @@ void TryConstants(ChangedOperation& changed) {
     const SharedValue kept = changed.inputs[i];
     VisitConstantEdits(
         kept->tensors[0], [&](const NDArray& tensor, const std::string& what) {
-          if (!changed.search.budget.Take()) return false;
+          if (!changed.search.budget.TrySpend()) return false;
           auto other = std::make_shared<FollowedReference::Value>(*kept);
           for (NDArray& one : other->tensors) one = tensor;
           changed.inputs[i] = other;
@@ -186,7 +186,7 @@ bool Fit(const ChangedOperation& changed, double from,
          const std::string& format, absl::FunctionRef<Results(double)> make,
          FittingEdit::Kind kind = FittingEdit::Kind::kNumber) {
   const RegionQuestion& question = changed.search.question;
-  if (!changed.search.budget.Take()) return false;
+  if (!changed.search.budget.TrySpend()) return false;
   const auto outcome_of = [&](double number) -> SharedValue {
     if (!changed.search.budget.HasTime()) return nullptr;
     return Outcome(changed, make(number));
@@ -287,7 +287,7 @@ void FitConstant(ChangedOperation& changed, size_t slot) {
 }
 
 // Floats that no operation of the region makes.
-bool IsFromOutside(const ChangedOperation& changed, size_t slot) {
+bool IsExternalInput(const ChangedOperation& changed, size_t slot) {
   if (changed.inputs[slot] == nullptr ||
       !IsFloat(changed.inputs[slot]->facts.dtype)) {
     return false;
@@ -313,7 +313,7 @@ void FitNumbers(ChangedOperation& changed) {
         fmt::format("{} instead of {}, ", other.def().name, operation.kind()));
   }
   for (size_t i = 0; i < changed.inputs.size(); ++i) {
-    if (IsFromOutside(changed, i)) FitConstant(changed, i);
+    if (IsExternalInput(changed, i)) FitConstant(changed, i);
   }
   if (!IsFloat(changed.made->facts.dtype)) return;
   Fit(
@@ -345,7 +345,7 @@ void TryOperation(EditSearch& search, bool with_numbers,
   VisitEdits(search.network, changed.operation, search.question.operators,
              [&](const OperationEdit& edit) {
                if (number++ < progress->edits) return true;
-               progress->is_done = search.budget.Take();
+               progress->is_done = search.budget.TrySpend();
                if (!progress->is_done) return false;
                ++progress->edits;
                Try(changed, edit);

@@ -56,7 +56,7 @@ class EditBudget {
 
   // Returns whether one more change may be tried, and counts it; if not, that
   // is remembered.
-  bool Take() {
+  bool TrySpend() {
     gave_up_ = gave_up_ || left_ == 0;
     if (left_ == 0 || !HasTime()) return false;
     --left_;

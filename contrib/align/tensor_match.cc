@@ -78,12 +78,12 @@ double ScaleFor(double largest) { return largest > 0 ? largest : 1; }
 // How far two tensors may be apart that are the same: rounding errors of a
 // whole network in the shorter of both types, and faults that are so small that
 // one still knows the tensor again.
-double FarthestOf(double roundoff) {
+double MatchTolerance(double roundoff) {
   return std::clamp(kRecognisedRoundings * roundoff, kRecognisedLeast,
                     kFarthestKnown);
 }
-double FarthestOf(DLDataType source, DLDataType compiled) {
-  return FarthestOf(std::max(UnitRoundoff(source), UnitRoundoff(compiled)));
+double MatchTolerance(DLDataType source, DLDataType compiled) {
+  return MatchTolerance(std::max(UnitRoundoff(source), UnitRoundoff(compiled)));
 }
 
 double LargestOf(const TensorStats& stats) {
@@ -236,7 +236,7 @@ double DistanceInAnyOrder(const Numbers& source, const Numbers& compiled,
 
 // Returns whether there are many different numbers, of which a few are enough.
 // NaN, which are in no order, count each.
-bool AreMany(const Numbers& source) {
+bool HasManyDistinct(const Numbers& source) {
   Numbers seen;
   for (const double number : source) {
     if (std::ranges::find(seen, number) != seen.end()) continue;
@@ -386,11 +386,11 @@ double LargestFinite(const Numbers& numbers) {
 }
 
 bool MayMatch(const TensorFacts& source, const TensorFacts& compiled) {
-  return MayMatchWithin(FarthestOf(source.dtype, compiled.dtype), source,
+  return MayMatchWithin(MatchTolerance(source.dtype, compiled.dtype), source,
                         compiled);
 }
 
-bool IsAsNear(double distance, double nearest) {
+bool IsEquallyNear(double distance, double nearest) {
   return distance <= std::max(kAsNearTimes * nearest, kAsNearLeast);
 }
 
@@ -398,7 +398,7 @@ TensorMatcher::TensorMatcher(TensorFacts facts,
                              absl::Span<const NDArray> tensors)
     : facts_(std::move(facts)), numbers_(NumbersOf(tensors)) {}
 
-absl::StatusOr<TensorMatcher> TensorMatcher::Of(
+absl::StatusOr<TensorMatcher> TensorMatcher::Create(
     const RecordedTensor& compiled) {
   NODEWISE_ASSIGN_OR_RETURN(const auto tensors, compiled.Load());
   return TensorMatcher(compiled.facts, tensors);
@@ -406,7 +406,8 @@ absl::StatusOr<TensorMatcher> TensorMatcher::Of(
 
 std::optional<TensorMatch> TensorMatcher::Match(
     const TensorFacts& source, absl::Span<const NDArray> tensors) const {
-  return MatchWithin(FarthestOf(source.dtype, facts_.dtype), source, tensors);
+  return MatchWithin(MatchTolerance(source.dtype, facts_.dtype), source,
+                     tensors);
 }
 
 double TensorMatcher::Roundoff() const {
@@ -417,7 +418,7 @@ double TensorMatcher::Roundoff() const {
 }
 
 double TensorMatcher::FarthestRounded(DLDataType source) const {
-  return FarthestOf(std::max(UnitRoundoff(source), Roundoff()));
+  return MatchTolerance(std::max(UnitRoundoff(source), Roundoff()));
 }
 
 void TensorMatcher::AllowRoundoff(double roundoff) {
@@ -427,7 +428,7 @@ void TensorMatcher::AllowRoundoff(double roundoff) {
 bool TensorMatcher::MayMatchRounded(const TensorFacts& source) const {
   if (IsInteger(facts_.dtype)) return MayBeQuantised(source, facts_);
   const double farthest = FarthestRounded(source.dtype);
-  return farthest > FarthestOf(source.dtype, facts_.dtype) &&
+  return farthest > MatchTolerance(source.dtype, facts_.dtype) &&
          MayMatchWithin(farthest, source, facts_);
 }
 
@@ -440,7 +441,7 @@ std::optional<TensorMatch> TensorMatcher::MatchRounded(
 std::optional<TensorMatch> TensorMatcher::MatchIn(
     const Layout& layout, const TensorFacts& source,
     absl::Span<const NDArray> tensors) const {
-  const double farthest = std::max(FarthestOf(source.dtype, facts_.dtype),
+  const double farthest = std::max(MatchTolerance(source.dtype, facts_.dtype),
                                    FarthestRounded(source.dtype));
   Numbers scales;
   for (size_t set = 0; set < tensors.size(); ++set) {
@@ -462,7 +463,9 @@ std::optional<TensorMatch> TensorMatcher::MatchIn(
   return TensorMatch{layout, worst, false};
 }
 
-bool TensorMatcher::HasManyNumbers() const { return AreMany(numbers_[0]); }
+bool TensorMatcher::HasManyNumbers() const {
+  return HasManyDistinct(numbers_[0]);
+}
 
 bool TensorMatcher::IsOneNumber() const {
   return std::ranges::all_of(numbers_, [&](const Numbers& set) {
@@ -547,7 +550,7 @@ std::optional<TensorMatch> TensorMatcher::MatchWithin(
       return best;
     }
   }
-  if (!AreMany(numbers_of(0))) return best;
+  if (!HasManyDistinct(numbers_of(0))) return best;
   const double distance =
       distance_of(kSameWhenSorted, [&](size_t set, double far) {
         return DistanceInAnyOrder(numbers_of(set), numbers_[set], far);

@@ -59,7 +59,7 @@ bool MayMatch(const TensorFacts& source, const TensorFacts& compiled);
 
 // Returns whether a match is as good as the nearest one: rounding makes one of
 // two equal tensors a little nearer than the other.
-bool IsAsNear(double distance, double nearest);
+bool IsEquallyNear(double distance, double nearest);
 
 // Compares one compiled tensor with tensors of the network, one after the
 // other.
@@ -68,7 +68,7 @@ class TensorMatcher {
   // `tensors` are by set of inputs, compact and in host memory.
   TensorMatcher(TensorFacts facts, absl::Span<const NDArray> tensors);
   // Fails as TensorSpool::Load().
-  static absl::StatusOr<TensorMatcher> Of(const RecordedTensor& compiled);
+  static absl::StatusOr<TensorMatcher> Create(const RecordedTensor& compiled);
 
   const TensorFacts& facts() const { return facts_; }
   // Returns the nearest layout, if any is near enough with every set of inputs.

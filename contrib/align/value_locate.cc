@@ -65,8 +65,8 @@ int64_t MostNumbersOf(const Network& network, OperationId id) {
 // Returns the operations that are likeliest to be wrong in a way that no change
 // explains: those with the most numbers of their own, of which any may be
 // wrong; of two with as many the first one. A few at most.
-std::vector<OperationId> Likeliest(const Network& network,
-                                   std::vector<OperationId> region) {
+std::vector<OperationId> LikeliestWrong(const Network& network,
+                                        std::vector<OperationId> region) {
   std::ranges::stable_sort(region, std::greater(), [&](OperationId id) {
     return MostNumbersOf(network, id);
   });
@@ -92,7 +92,7 @@ void NameOperations(const Network& network,
     AddNew({edit.operation}, kMostNamed, &culprit->operations);
   }
   if (culprit->operations.empty() || is_one_number) {
-    AddNew(Likeliest(network, culprit->region), kMostNamed,
+    AddNew(LikeliestWrong(network, culprit->region), kMostNamed,
            &culprit->operations);
   }
 }
@@ -156,7 +156,7 @@ std::vector<ValueId> MadeOf(const Network& network, ValueId id) {
 }
 
 // Whether a few operations make the value of what the node reads.
-bool IsMadeOfReads(const RegionSearch& search, ValueId id) {
+bool IsDerivedFromReads(const RegionSearch& search, ValueId id) {
   std::vector<ValueId> waiting = {id};
   for (size_t done = 0; !waiting.empty(); ++done) {
     const ValueId next = waiting.back();
@@ -177,7 +177,7 @@ bool IsMadeOfReads(const RegionSearch& search, ValueId id) {
 bool MayBeMadeHere(const RegionSearch& search, ValueId id) {
   return static_cast<size_t>(search.CountReads(id)) <=
              search.walk.SharedWith(id).size() &&
-         IsMadeOfReads(search, id);
+         IsDerivedFromReads(search, id);
 }
 
 // Whether an entry holds the value and also what it was made of, in different
@@ -201,7 +201,7 @@ bool IsMoved(const RegionSearch& search, ValueId id) {
 //   was made of as well, may be meant to be moved.
 bool IsEndOfRegion(const RegionSearch& search, ValueId id, bool with_moves) {
   if (!search.walk.IsPinned(id)) return false;
-  if (!search.IsRead(id)) return !IsMadeOfReads(search, id);
+  if (!search.IsRead(id)) return !IsDerivedFromReads(search, id);
   return !MayBeMadeHere(search, id) && !(with_moves && IsMoved(search, id));
 }
 
@@ -225,8 +225,8 @@ std::vector<OperationId> RegionOf(const GraphWalk& walk, ValueId value,
 // --- The ledger: which error came from where ---
 
 // How far the entry is from the tensor of the network's own run.
-absl::StatusOr<double> PassedOn(const WalkScene& scene, EntryId entry,
-                                const HeldTensor& held) {
+absl::StatusOr<double> DistanceToOwnRun(const WalkScene& scene, EntryId entry,
+                                        const HeldTensor& held) {
   // Where nothing before the entry is wrong, the alignment has this distance
   // already.
   for (const EntryMatch& match :
@@ -238,7 +238,7 @@ absl::StatusOr<double> PassedOn(const WalkScene& scene, EntryId entry,
   const auto compiled = RecordedEntry(scene.index, scene.pairs, entry);
   const auto source = RecordedValue(scene.network, scene.pairs, held.value);
   if (!compiled.has_value() || !source.has_value()) return 0;
-  NODEWISE_ASSIGN_OR_RETURN(const auto found, TensorMatcher::Of(*compiled));
+  NODEWISE_ASSIGN_OR_RETURN(const auto found, TensorMatcher::Create(*compiled));
   NODEWISE_ASSIGN_OR_RETURN(const auto expected, source->Load());
   return found.DistanceIn(held.layout, expected);
 }
@@ -261,7 +261,7 @@ absl::Status FillLedger(const WalkScene& scene,
     entry.passed_on = entry.received;
     if (entry.tensors.empty()) continue;
     NODEWISE_ASSIGN_OR_RETURN(entry.passed_on,
-                              PassedOn(scene, id, entry.tensors[0]));
+                              DistanceToOwnRun(scene, id, entry.tensors[0]));
   }
   return absl::OkStatus();
 }
@@ -283,7 +283,7 @@ struct CulpritSearch {
   std::vector<OperationId> Region(const Guess& guess) const {
     return RegionOf(walk, guess.value, NodeOf(guess), guess.is_misread);
   }
-  absl::Status ExplainBehind(NodeId node) {
+  absl::Status ExplainFollowing(NodeId node) {
     return walk.ExplainNodes(Index(node) + 1);
   }
 };
@@ -406,7 +406,7 @@ absl::Status Follow(CulpritSearch& search, const Guess& guess,
   }
   NameAlike(network, &culprit);
   Add(search, std::move(culprit));
-  return search.ExplainBehind(search.NodeOf(guess));
+  return search.ExplainFollowing(search.NodeOf(guess));
 }
 
 // Goes on without a culprit if the entry holds what was guessed, as nearly as
@@ -417,7 +417,7 @@ absl::StatusOr<bool> AcceptIfClean(CulpritSearch& search, Guess guess) {
   guess.distance = beside.Distance(guess.layout);
   if (!beside.are_known() || guess.distance > beside.clean) return false;
   NODEWISE_RETURN_IF_ERROR(search.walk.Accept(guess));
-  NODEWISE_RETURN_IF_ERROR(search.ExplainBehind(search.NodeOf(guess)));
+  NODEWISE_RETURN_IF_ERROR(search.ExplainFollowing(search.NodeOf(guess)));
   return true;
 }
 
@@ -452,7 +452,7 @@ absl::StatusOr<std::vector<FittingEdit>> EditsFor(CulpritSearch& search,
 // entry that had been taken for another tensor is looked at anew.
 absl::Status FollowWithEdits(CulpritSearch& search, const Guess& guess) {
   NODEWISE_ASSIGN_OR_RETURN(const auto edits, EditsFor(search, guess, 1));
-  if (guess.is_misread) search.walk.ReleaseBehind(guess.value);
+  if (guess.is_misread) search.walk.UnpinDependents(guess.value);
   return Follow(search, guess, edits);
 }
 
@@ -465,7 +465,7 @@ absl::Status FollowMisread(CulpritSearch& search, Guess guess) {
 // two that are exchanged.
 absl::Status FollowExchanged(CulpritSearch& search,
                              const std::vector<Guess>& guesses) {
-  for (const Guess& guess : guesses) search.walk.ReleaseBehind(guess.value);
+  for (const Guess& guess : guesses) search.walk.UnpinDependents(guess.value);
   for (const Guess& guess : guesses) {
     NODEWISE_RETURN_IF_ERROR(FollowMisread(search, guess));
     search.result.culprits.back().is_exchanged = guesses.size() > 1;
@@ -522,7 +522,7 @@ absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
 
 // Returns the first output of the node that is not fine.
 EntryId GiveUpOn(CulpritSearch& search, NodeId node) {
-  const std::vector<bool> fine = search.walk.FineEntries();
+  const std::vector<bool> fine = search.walk.UnblamedEntries();
   std::optional<EntryId> first;
   for (const EntryId entry : EntriesMadeBy(search.walk.graph(), node)) {
     if (fine[Index(entry)]) continue;
@@ -548,12 +548,12 @@ void AddUnfollowed(CulpritSearch& search, NodeId suspect) {
   const auto meant = std::ranges::find_if(reachable, [&](ValueId id) {
     const auto sizes = search.walk.network().value(id).type.sizes();
     return !search.walk.IsPinned(id) && sizes.has_value() &&
-           MayLieIn(*sizes, search.walk.ShapeOf(culprit.entry));
+           MayFitShape(*sizes, search.walk.ShapeOf(culprit.entry));
   });
   if (meant != reachable.end()) {
     culprit.expected = *meant;
     culprit.region = RegionOf(search.walk, *meant, suspect, false);
-    culprit.operations = Likeliest(search.walk.network(), culprit.region);
+    culprit.operations = LikeliestWrong(search.walk.network(), culprit.region);
   }
   Add(search, std::move(culprit));
 }
@@ -581,7 +581,7 @@ absl::Status PreferSuspect(CulpritSearch& search, NodeId suspect,
 absl::Status Examine(CulpritSearch& search, NodeId suspect) {
   if (ReadsOpen(search, suspect)) {
     GiveUpOn(search, suspect);
-    return search.ExplainBehind(suspect);
+    return search.ExplainFollowing(suspect);
   }
   NODEWISE_ASSIGN_OR_RETURN(
       const std::optional<Guess> moved,
@@ -610,7 +610,7 @@ absl::Status Examine(CulpritSearch& search, NodeId suspect) {
   }
   if (!found.guess.has_value()) {
     AddUnfollowed(search, suspect);
-    return search.ExplainBehind(suspect);
+    return search.ExplainFollowing(suspect);
   }
   NODEWISE_ASSIGN_OR_RETURN(const bool is_right,
                             AcceptIfClean(search, *found.guess));
@@ -623,7 +623,7 @@ absl::Status AddWrongConstants(CulpritSearch& search) {
   NODEWISE_ASSIGN_OR_RETURN(const auto wrong, FindWrongConstants(search.walk));
   for (const Guess& guess : wrong) {
     ValueCulprit culprit = CulpritOf(search, guess);
-    culprit.operations = Likeliest(search.walk.network(), culprit.region);
+    culprit.operations = LikeliestWrong(search.walk.network(), culprit.region);
     for (size_t set = 0; set < search.walk.scene().pairs.size(); ++set) {
       culprit.sets.push_back(set);
     }
@@ -633,7 +633,7 @@ absl::Status AddWrongConstants(CulpritSearch& search) {
 }
 
 void FillEntries(CulpritSearch& search) {
-  const std::vector<bool> fine = search.walk.FineEntries();
+  const std::vector<bool> fine = search.walk.UnblamedEntries();
   const std::vector<bool> behind = search.walk.EntriesBehindUnknown();
   std::vector<LocatedEntry>& entries = search.result.entries;
   for (const AlignedEntry& aligned : search.walk.scene().alignment.entries) {

@@ -75,7 +75,7 @@ class BoundChecker {
 
  private:
   // Elements without a bound are counted by the kinds that Metrics counts,
-  // since ExcuseOpenElements() takes them off those counts again.
+  // since IgnoreOpenElements() takes them off those counts again.
   void CountOpen(const ElementDifference& found) {
     const bool is_nan = std::isnan(found.expected);
     if (is_nan != std::isnan(found.actual)) {
@@ -179,7 +179,7 @@ BoundCheck CheckBounds(const DLTensor& expected, const DLTensor& actual,
   return checker.Finish();
 }
 
-void ExcuseOpenElements(const BoundCheck& check, Metrics* metrics) {
+void IgnoreOpenElements(const BoundCheck& check, Metrics* metrics) {
   metrics->nan_mismatches -= check.open_nans;
   metrics->infinity_mismatches -= check.open_infinities;
 }

@@ -63,7 +63,7 @@ absl::Status AddBounds(const TensorItem& reference, const NDArray& expected,
         unbounded = {usual.absolute, usual.relative};
       }
       NODEWISE_ASSIGN_OR_RETURN(result->is_surely_within,
-                                source->IsSurelyWithin(*actual, unbounded));
+                                source->IsProvablyWithin(*actual, unbounded));
       if (result->is_surely_within) return absl::OkStatus();
     }
     NODEWISE_ASSIGN_OR_RETURN(bounds, source->All());
@@ -74,7 +74,7 @@ absl::Status AddBounds(const TensorItem& reference, const NDArray& expected,
   if (rule.kind != Rule::Kind::kBounds) return absl::OkStatus();
   // Where any result is right, NaN is right as well, but only a rule of bounds
   // knows that.
-  ExcuseOpenElements(*result->bounds, &result->metrics);
+  IgnoreOpenElements(*result->bounds, &result->metrics);
   return absl::OkStatus();
 }
 

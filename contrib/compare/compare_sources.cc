@@ -62,9 +62,9 @@ constexpr size_t kMostKeptBytes = size_t{1} << 28;
 class KeptTensors : public TensorSink {
  public:
   explicit KeptTensors(TensorSource& source)
-      : source_(source), may_let_go_(IsFoundAgain(source)) {}
+      : source_(source), may_let_go_(IsRereadable(source)) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     Kept kept;
     kept.key = item.key;
     kept.why_absent = item.why_absent;
@@ -106,7 +106,7 @@ class ComparingSink : public TensorSink {
     for (const auto& [expected, actual] : options.names) mapped_.insert(actual);
   }
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const std::string name = item.key.Name();
     const WorkingOn on(name);
     if (item.hash && item.hash->kind == HashKind::kXxh3) {
@@ -118,7 +118,7 @@ class ComparingSink : public TensorSink {
     if (is_mapped) found_names_.insert(name);
     const auto found = waiting_.find(partner);
     const bool is_taken = !is_mapped && mapped_.contains(partner);
-    if (found == waiting_.end() || is_taken) return TakeUnpaired(item);
+    if (found == waiting_.end() || is_taken) return AddUnpaired(item);
     const Kept& kept = *found->second;
     waiting_.erase(found);
     Compare(item, kept, is_mapped ? PairedBy::kMap : PairedBy::kName);
@@ -149,8 +149,8 @@ class ComparingSink : public TensorSink {
 
  private:
   // A tensor that has no partner yet is kept as long as it may get one.
-  absl::Status TakeUnpaired(const TensorItem& item) {
-    if (options_.pair_fuzzily) return unpaired_.Take(item);
+  absl::Status AddUnpaired(const TensorItem& item) {
+    if (options_.pair_fuzzily) return unpaired_.Consume(item);
     SkipMissing(item.key, "the candidate does not have it");
     return absl::OkStatus();
   }

@@ -97,7 +97,7 @@ std::vector<Axis> AxesOf(absl::Span<const int64_t> shape) {
 // Returns whether `wrong` elements drawn at random would all lie in a part of
 // this share so seldom that the part is worth naming. The first element says
 // which part it is.
-bool IsTelling(uint64_t wrong, double share) {
+bool IsSignificant(uint64_t wrong, double share) {
   constexpr double kLogOfMillion = 13.8;
   return share < 1 && wrong > 1 &&
          -std::log(share) * static_cast<double>(wrong - 1) > kLogOfMillion;
@@ -140,7 +140,7 @@ struct ShortType {
   uint64_t expected = 0, actual = 0;
   uint64_t others = 0;  // Results that the type does not have.
 
-  void Take(double x, double y, uint64_t elements) {
+  void AddWrong(double x, double y, uint64_t elements) {
     // With more other numbers the type is ruled out, and the test takes its
     // time.
     if (static_cast<double>(others) >
@@ -188,7 +188,7 @@ ValueCounts CountValues(const TensorPair& pair, absl::Span<ShortType> types) {
     }
     if (x != y) {
       ++counts.different;
-      for (ShortType& type : types) type.Take(x, y, pair.elements);
+      for (ShortType& type : types) type.AddWrong(x, y, pair.elements);
     }
     if (!pair.IsWrong(x, y)) return true;
     if (counts.wrong == 0) counts.first = y;
@@ -438,11 +438,11 @@ class PlaceFinder {
 
   void Find() {
     pair_.ForEach([&](size_t i, double x, double y) {
-      return !pair_.IsWrong(x, y) || Take(i);
+      return !pair_.IsWrong(x, y) || AddWrong(i);
     });
   }
   // Returns whether some elements, in their order, leave a pattern possible.
-  bool MayFind() {
+  bool MayHavePattern() {
     const size_t step = pair_.elements / kSample;
     if (step < 2) return true;
     std::minstd_rand random;
@@ -452,7 +452,7 @@ class PlaceFinder {
       const size_t place = i + random() % step;
       const bool is_wrong =
           pair_.IsWrong(pair_.Expected(place), pair_.Actual(place));
-      if (is_wrong && !Take(place)) return false;
+      if (is_wrong && !AddWrong(place)) return false;
     }
     return true;
   }
@@ -471,7 +471,7 @@ class PlaceFinder {
   };
 
   // Returns whether there may be a pattern still.
-  bool Take(size_t place) {
+  bool AddWrong(size_t place) {
     if (wrong_++ == 0) first_ = place;
     distance_ = std::gcd(distance_, place - first_);
     for (size_t axis = axes_.size(), rest = place; axis-- > 0;) {
@@ -509,7 +509,7 @@ class PlaceFinder {
         if (rest == 0 || length < lanes || from < length - rest) continue;
         const double share =
             static_cast<double>(rest) / static_cast<double>(length);
-        if (!IsTelling(wrong_, share)) continue;
+        if (!IsSignificant(wrong_, share)) continue;
         Add(FailureShape::kLastLanes, patterns,
             "only in the last {} of {} {}, behind the last whole "
             "vector of {}",
@@ -525,7 +525,7 @@ class PlaceFinder {
     std::string words;
     for (size_t axis = 0; axis < axes_.size(); ++axis) {
       const AxisRange& range = axes_[axis];
-      if (range.is_refuted() || !IsTelling(wrong_, range.share())) continue;
+      if (range.is_refuted() || !IsSignificant(wrong_, range.share())) continue;
       words += words.empty() ? "only at " : " and ";
       words += range.least == range.most
                    ? fmt::format("index {}", range.least)
@@ -539,7 +539,8 @@ class PlaceFinder {
 
   bool AddEveryNth(Patterns* patterns) const {
     if (distance_ < 2 || distance_ > kMostDistance) return false;
-    if (!IsTelling(wrong_, 1 / static_cast<double>(distance_))) return false;
+    if (!IsSignificant(wrong_, 1 / static_cast<double>(distance_)))
+      return false;
     Add(FailureShape::kEveryNth, patterns,
         "only at every {}th element, from {} on", distance_,
         first_ % distance_);
@@ -551,7 +552,7 @@ class PlaceFinder {
       if (border.is_refuted) continue;
       const auto a = static_cast<double>(axes_[border.axis].side);
       const auto b = static_cast<double>(axes_[border.axis + 1].side);
-      if (!IsTelling(wrong_, 1 - (a - 2) * (b - 2) / (a * b))) continue;
+      if (!IsSignificant(wrong_, 1 - (a - 2) * (b - 2) / (a * b))) continue;
       return Add(FailureShape::kBorder, patterns,
                  "only at the border of axes {} and {}", border.axis,
                  border.axis + 1);
@@ -569,7 +570,7 @@ class PlaceFinder {
 
 void AddPlacePatterns(const TensorPair& pair, Patterns* patterns) {
   // Noise all over a tensor is seen in a part of it.
-  if (!PlaceFinder(pair).MayFind()) return;
+  if (!PlaceFinder(pair).MayHavePattern()) return;
   PlaceFinder finder(pair);
   finder.Find();
   finder.Report(patterns);

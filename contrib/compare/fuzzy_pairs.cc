@@ -157,8 +157,8 @@ class WordIndex {
   // it is enough. Looks at names that share a rare word first, and at no more
   // once those with the words that are left could not be as alike. Takes what
   // it does off `steps`, and finds nothing when these are used up.
-  std::optional<size_t> MostAlike(const UnpairedTensor& tensor,
-                                  const WordIds& words, uint64_t* steps) {
+  std::optional<size_t> FindMostSimilar(const UnpairedTensor& tensor,
+                                        const WordIds& words, uint64_t* steps) {
     double best = kLeastLikeness;
     std::optional<size_t> found;
     bool is_shared = false;
@@ -207,7 +207,7 @@ class FuzzyPairer {
   std::vector<FuzzyPair> Pair() {
     PairEqual(SpellingOf, PairedBy::kSpelling);
     PairEqual(KindOf, PairedBy::kOrder);
-    PairAlike();
+    PairMostSimilar();
     std::ranges::sort(pairs_, {}, &FuzzyPair::expected);
     return std::move(pairs_);
   }
@@ -244,7 +244,7 @@ class FuzzyPairer {
   }
 
   // Two names are a pair only if each is what the other is most like.
-  void PairAlike() {
+  void PairMostSimilar() {
     Vocabulary vocabulary;
     vocabulary.Add(expected_.tensors);
     vocabulary.Add(actual_.tensors);
@@ -253,11 +253,11 @@ class FuzzyPairer {
     uint64_t steps = kMostSteps;
     for (size_t i = 0; i < expected_.tensors.size() && steps > 0; ++i) {
       if (expected_.is_paired[i]) continue;
-      const auto there =
-          actual.MostAlike(expected_.tensors[i], expected.words(i), &steps);
+      const auto there = actual.FindMostSimilar(expected_.tensors[i],
+                                                expected.words(i), &steps);
       if (!there) continue;
-      const auto back = expected.MostAlike(actual_.tensors[*there],
-                                           actual.words(*there), &steps);
+      const auto back = expected.FindMostSimilar(actual_.tensors[*there],
+                                                 actual.words(*there), &steps);
       if (back == i) Add({i, *there, PairedBy::kWords});
     }
   }

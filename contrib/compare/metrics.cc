@@ -309,15 +309,15 @@ class PartComparer {
     BlockSums<Number> sums;
     if (AreEqual(first, count)) {
       sums.squares = loops_.square(x);
-      if (!IsExact(sums, x)) return AddCarefully(first, count, x, x);
+      if (!IsExact(sums, x)) return AddElementwise(first, count, x, x);
       totals_.found += sums;
       return;
     }
     const void* const y = actual_.Read(first, count);
     Compare(x, y, &sums);
-    if (!IsExact(sums, x)) return AddCarefully(first, count, x, y);
+    if (!IsExact(sums, x)) return AddElementwise(first, count, x, y);
     totals_.found += sums;
-    if (Beats(sums)) LookAgain(first, count, x, y, sums);
+    if (ExceedsLargest(sums)) FindLargestErrors(first, count, x, y, sums);
   }
 
   bool AreEqual(size_t first, size_t count) const {
@@ -361,7 +361,7 @@ class PartComparer {
 
   // Most blocks beat nothing that was found before, and are done after the
   // loop.
-  bool Beats(const BlockSums<Number>& sums) const {
+  bool ExceedsLargest(const BlockSums<Number>& sums) const {
     return sums.beats_relative || sums.largest_error > largest_error() ||
            sums.largest_excess > largest_excess();
   }
@@ -373,8 +373,8 @@ class PartComparer {
   }
 
   // Finds which elements of the block have the largest errors.
-  void LookAgain(size_t first, size_t count, const void* x_bytes,
-                 const void* y_bytes, const BlockSums<Number>& sums) {
+  void FindLargestErrors(size_t first, size_t count, const void* x_bytes,
+                         const void* y_bytes, const BlockSums<Number>& sums) {
     alignas(64) std::array<Number, kBlock> x, y;
     std::memcpy(x.data(), x_bytes, sizeof(x));
     std::memcpy(y.data(), y_bytes, sizeof(y));
@@ -401,8 +401,8 @@ class PartComparer {
         static_cast<Number>(totals_.relative * kRelativeStep);
   }
 
-  void AddCarefully(size_t first, size_t count, const void* x_bytes,
-                    const void* y_bytes) {
+  void AddElementwise(size_t first, size_t count, const void* x_bytes,
+                      const void* y_bytes) {
     for (size_t i = 0; i < count; ++i) {
       const double x = LoadElement<Number>(x_bytes, i);
       const double y = LoadElement<Number>(y_bytes, i);

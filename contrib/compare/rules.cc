@@ -103,7 +103,7 @@ constexpr double kMostAlignment = 6.2;
 
 // Returns the probability of at least `count` events where `mean` are expected,
 // from above: Chernoff's bound on Poisson's distribution.
-double ChanceOf(double count, double mean) {
+double TailProbability(double count, double mean) {
   if (count <= mean) return 1;
   if (mean == 0) return 0;
   return std::exp(count - mean - count * std::log(count / mean));
@@ -132,7 +132,7 @@ bool AreManyUnexpected(const Evidence& e) {
   const double mean =
       kUnexpectedShare * static_cast<double>(e.metrics.elements);
   // A single element is never held against a kernel.
-  return e.bounds->unexpected > 1 && ChanceOf(count, mean) < kChance;
+  return e.bounds->unexpected > 1 && TailProbability(count, mean) < kChance;
 }
 
 // Bounds as large as the values say nothing about a kernel that makes others.
@@ -242,7 +242,7 @@ constexpr double kAscendLargest = 0.001;
 // Short floats are held to hundredths and thousandths, longer ones to
 // thousandths and ten-thousandths: the first is an error if it is not met, the
 // second a warning.
-Judgement JudgeAsAscend(const Evidence& e) {
+Judgement JudgeByAscendRule(const Evidence& e) {
   const Metrics& metrics = e.metrics;
   if (IsExactType(e.dtype)) return JudgeByTolerance(e);
   const std::string would_pass =
@@ -328,7 +328,7 @@ Judgement Judge(const Rule& rule, DLDataType dtype, const Metrics& metrics,
   }
   const Evidence evidence{rule, dtype, metrics, bounds};
   if (rule.kind == Rule::Kind::kBounds) return JudgeByBounds(evidence);
-  if (rule.kind == Rule::Kind::kAscend) return JudgeAsAscend(evidence);
+  if (rule.kind == Rule::Kind::kAscend) return JudgeByAscendRule(evidence);
   return JudgeByTolerance(evidence);
 }
 

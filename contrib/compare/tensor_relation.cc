@@ -214,8 +214,8 @@ size_t SampleSize(size_t slices, size_t least) {
 bool MayHaveSlices(size_t side) { return side > 1 && side <= kMostSlices; }
 
 // Returns the fits that a few elements do not refute.
-std::vector<Fit> PossibleFits(const DLTensor& expected,
-                              const DLTensor& actual) {
+std::vector<Fit> UnrefutedFits(const DLTensor& expected,
+                               const DLTensor& actual) {
   const std::vector<size_t> sides = SidesOf(expected);
   size_t most = 1;
   for (const size_t side : sides) {
@@ -246,8 +246,8 @@ bool HasNumbers(const DLTensor& tensor) {
 
 // The mean square of what two tensors of one shape differ by; none if shapes
 // are others.
-std::optional<double> ApartOf(const DLTensor& expected,
-                              const DLTensor& actual) {
+std::optional<double> MeanSquareDifference(const DLTensor& expected,
+                                           const DLTensor& actual) {
   if (ShapeOf(expected) != ShapeOf(actual)) return std::nullopt;
   Move none;
   none.order.resize(ShapeOf(expected).size());
@@ -339,11 +339,11 @@ std::optional<TensorRelation> FindRelation(const DLTensor& expected,
       !HasNumbers(expected) || !HasNumbers(actual)) {
     return std::nullopt;
   }
-  std::vector<Fit> fits = PossibleFits(expected, actual);
+  std::vector<Fit> fits = UnrefutedFits(expected, actual);
   std::ranges::stable_sort(fits, {}, [](const Fit& fit) {
     return std::pair(fit.relation.Steps(), fit.left);
   });
-  const std::optional<double> apart = ApartOf(expected, actual);
+  const std::optional<double> apart = MeanSquareDifference(expected, actual);
   for (const Fit& fit : fits) {
     const size_t slices = std::max(size_t{1}, fit.relation.factors.size());
     const size_t count = SampleSize(slices, kJudged);
@@ -377,7 +377,7 @@ std::string WordsOf(const TensorRelation& relation, const DLTensor& expected) {
   return fmt::format("what is expected, {}", Listed(parts));
 }
 
-std::string WordsOfGiven(const DifferenceDetails& details) {
+std::string DescribeGivenInput(const DifferenceDetails& details) {
   for (const FailurePattern& pattern : details.patterns) {
     if (pattern.shape == FailureShape::kUnwritten) {
       return pattern.words + ", as in an input that was never set";

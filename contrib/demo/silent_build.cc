@@ -26,9 +26,9 @@ using WithheldByName = std::map<std::string, Withheld, std::less<>>;
 // Stands in front of a library that makes functions from the attributes of
 // nodes: it takes the new names, and asks the library with the old names and
 // attributes.
-class WithholdingLibrary : public Library {
+class RenamingLibrary : public Library {
  public:
-  WithholdingLibrary(Ref<Library> library, WithheldByName withheld)
+  RenamingLibrary(Ref<Library> library, WithheldByName withheld)
       : library_(std::move(library)), withheld_(std::move(withheld)) {}
 
   absl::StatusOr<PackedFunc> Find(std::string_view name) override {
@@ -61,7 +61,7 @@ bool IsCalled(const GraphNode& node) {
 // Renames the nodes, and returns their attributes by number. Inputs keep their
 // names, by which callers set them. The graph no longer promises functions that
 // are built in, since these are found by the attributes.
-std::vector<Attributes> WithholdWords(Graph* graph) {
+std::vector<Attributes> StripNodeAttributes(Graph* graph) {
   std::vector<Attributes> taken(graph->nodes.size());
   size_t number = 0;
   for (size_t n = 0; n < graph->nodes.size(); ++n) {
@@ -97,8 +97,8 @@ void ReplaceName(std::string_view from, std::string_view to,
 
 }  // namespace
 
-SilentBuild Silenced(Graph graph, Ref<Library> library) {
-  std::vector<Attributes> words = WithholdWords(&graph);
+SilentBuild MakeSilentBuild(Graph graph, Ref<Library> library) {
+  std::vector<Attributes> words = StripNodeAttributes(&graph);
   WithheldByName withheld;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     GraphNode& node = graph.nodes[n];
@@ -109,7 +109,7 @@ SilentBuild Silenced(Graph graph, Ref<Library> library) {
   // The old text would still say all that is withheld.
   graph.text = GraphText::FromString(graph.text.name, WriteGraph(graph));
   return {std::move(graph),
-          MakeRef<WithholdingLibrary>(std::move(library), std::move(withheld)),
+          MakeRef<RenamingLibrary>(std::move(library), std::move(withheld)),
           ""};
 }
 
@@ -117,7 +117,7 @@ absl::StatusOr<SilentBuild> SilencedC(const Graph& graph, const OpSet& ops) {
   NODEWISE_ASSIGN_OR_RETURN(EmittedC emitted, EmitC(graph, ops));
   SilentBuild build{std::move(emitted.graph), nullptr,
                     std::move(emitted.source)};
-  WithholdWords(&build.graph);
+  StripNodeAttributes(&build.graph);
   // Nodes that compute the same share a function.
   std::map<std::string, std::string> names;
   for (GraphNode& node : build.graph.nodes) {

@@ -33,7 +33,7 @@ const FindingKind& KindOf(NodeVerdict verdict) {
 }
 
 // Many compilers are lax about such numbers on purpose, so this is told apart.
-std::string InSpecialNumbers(const std::string& expected) {
+std::string SpecialNumbersText(const std::string& expected) {
   return fmt::format("differs from {} only where numbers are NaN or infinite",
                      expected);
 }
@@ -60,7 +60,7 @@ NamedCulprit NameCulprit(const LocateResult& located, const Culprit& culprit) {
 }
 
 // Where errors are enlarged most is where to look if no node is to blame.
-std::string WhyNoCulprit(const LocateResult& located) {
+std::string NoCulpritReason(const LocateResult& located) {
   std::string text =
       "outputs differ from the reference's, and every node that could be "
       "judged is right on what it read";
@@ -165,7 +165,7 @@ std::string ReasonFor(const ValueEvidence& evidence, size_t number) {
   const std::string& expected = value.name;
   const bool is_far = !std::isfinite(culprit.distance);
   if (KindOf(evidence, number) != kBrokenKind) {
-    if (!culprit.differs_in_finite) return InSpecialNumbers(expected);
+    if (!culprit.differs_in_finite) return SpecialNumbersText(expected);
     return is_far ? fmt::format("differs from {} by far", expected)
                   : fmt::format("differs from {} by {:.2g} of its size",
                                 expected, culprit.distance);
@@ -182,7 +182,7 @@ std::string ReasonFor(const ValueEvidence& evidence, size_t number) {
         "they are read",
         expected);
   }
-  if (!culprit.differs_in_finite) return InSpecialNumbers(expected);
+  if (!culprit.differs_in_finite) return SpecialNumbersText(expected);
   return is_far
              ? fmt::format("should hold {}, but its numbers are far from that",
                            expected)
@@ -201,7 +201,7 @@ void TakeLocated(LocateResult located, bool judged_all, Answer* answer) {
   for (const NodeReport& node : located.nodes) {
     answer->verdicts.push_back({node.key, node.node,
                                 std::string(NameOf(node.verdict)), node.reason,
-                                Accuses(node.verdict)});
+                                IsCulpritVerdict(node.verdict)});
   }
   for (const Culprit& culprit : located.culprits) {
     answer->culprits.push_back(NameCulprit(located, culprit));
@@ -210,7 +210,7 @@ void TakeLocated(LocateResult located, bool judged_all, Answer* answer) {
   if (!located.culprits.empty()) {
     answer->state = Answer::State::kWrong;
   } else if (located.AreOutputsWrong() && !located.is_rounding) {
-    answer->AddDoubt(absl::FailedPreconditionError(WhyNoCulprit(located)));
+    answer->AddDoubt(absl::FailedPreconditionError(NoCulpritReason(located)));
   }
   answer->evidence.judged_all = judged_all;
   answer->evidence.located = std::move(located);
@@ -239,7 +239,7 @@ void AddNotes(const std::vector<std::string>& notes, Answer* answer) {
 }
 
 // A NaN spreads over all that depends on it, and makes right and wrong alike.
-void DoubtGivenNan(absl::Span<const NamedTensor> inputs, Answer* answer) {
+void AddNanInputDoubt(absl::Span<const NamedTensor> inputs, Answer* answer) {
   if (answer->state != Answer::State::kRight) return;
   const absl::Status status = CheckGivenNumbers(inputs);
   if (!status.ok()) answer->AddDoubt(status);

@@ -171,7 +171,7 @@ std::pair<size_t, size_t> WrongWeights(const ValueEvidence& evidence) {
 // should have made, or most weights seem to be others.
 // Three wrong layers are too many for an accident and few enough for a small
 // network.
-bool IsUnlike(const ValueEvidence& evidence) {
+bool IsOfOtherModel(const ValueEvidence& evidence) {
   constexpr size_t kFewest = 3;
   const std::vector<ValueCulprit>& culprits = evidence.result.culprits;
   if (culprits.empty()) return false;
@@ -193,8 +193,8 @@ bool IsUnlike(const ValueEvidence& evidence) {
   return true;
 }
 
-void AskWhetherModel(ValueEvidence* evidence, Answer* answer) {
-  if (!IsUnlike(*evidence)) return;
+void SuggestOtherModel(ValueEvidence* evidence, Answer* answer) {
+  if (!IsOfOtherModel(*evidence)) return;
   // If the model is unlike the network, one question says more than a list of
   // culprits.
   evidence->most_shown = 3;
@@ -378,7 +378,7 @@ absl::Status SearchBesideModel(const Question& question, Answer* answer) {
                                 ? "inputs drawn like them"
                                 : "inputs with NaN and infinities");
   }
-  AskWhetherModel(&evidence, answer);
+  SuggestOtherModel(&evidence, answer);
   TakeByValue(std::move(evidence), answer);
   if (question.repro_folder.empty()) return absl::OkStatus();
   return WriteValueRepros(question, session, pairs, answer);

@@ -287,7 +287,8 @@ absl::Status Run(const Question& question, Answer* answer) {
 }
 
 // The words of the table are about the usual method.
-std::string WhatWasDone(const SearchRow& row, Search search, bool has_samples) {
+std::string SearchDescription(const SearchRow& row, Search search,
+                              bool has_samples) {
   if (has_samples) {
     return fmt::format(
         "all samples were run, and for those with the largest errors {}",
@@ -323,7 +324,7 @@ absl::StatusOr<Answer> Diagnose(const Question& question) {
     NODEWISE_RETURN_IF_ERROR(CheckReproFolder(question.repro_folder));
   }
   answer.did =
-      WhatWasDone(row, answer.search, !question.target.samples.empty());
+      SearchDescription(row, answer.search, !question.target.samples.empty());
   if (question.referee != nullptr) {
     answer.evidence.referee = question.referee->name;
   }

@@ -141,8 +141,8 @@ constexpr MethodRow kSearchesByMethod[] = {
 
 // One node that says what it computes is enough: compilers other than
 // nodewise's own write no such attribute at all.
-bool AnySays(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes, &SaysItsRegion);
+bool DeclaresAnyRegion(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, &DeclaresRegion);
 }
 
 }  // namespace
@@ -236,8 +236,9 @@ std::string_view NameOf(Search search) {
 }
 
 // A network that is not a graph says all, by its operators.
-bool SaysNothing(const Session& session) {
-  return session.target != nullptr && !AnySays(session.target->graph());
+bool DeclaresNoRegion(const Session& session) {
+  return session.target != nullptr &&
+         !DeclaresAnyRegion(session.target->graph());
 }
 
 // A program comes first: it has a model, but what runs are its own operations.
@@ -250,9 +251,10 @@ absl::StatusOr<Subject> SubjectOf(const Session& session) {
       return Subject::kSilentDump;
     }
     NODEWISE_ASSIGN_OR_RETURN(const DumpedRun run, OpenDumpedRun(session.dump));
-    return AnySays(run.graph) ? Subject::kSpeakingDump : Subject::kSilentDump;
+    return DeclaresAnyRegion(run.graph) ? Subject::kSpeakingDump
+                                        : Subject::kSilentDump;
   }
-  return SaysNothing(session) ? Subject::kSilent : Subject::kSpeaking;
+  return DeclaresNoRegion(session) ? Subject::kSilent : Subject::kSpeaking;
 }
 
 // A third build is a setting of the question and not a kind of reference, but

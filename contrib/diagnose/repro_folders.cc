@@ -36,7 +36,7 @@ namespace {
 
 // A folder is told of as the command of the folder would find it, which
 // may be less than the search knew: a node may be right when it runs alone.
-std::string ShownBy(const ReproCase& node_case) {
+std::string DescribeRepro(const ReproCase& node_case) {
   if (node_case.plan_fault.has_value()) {
     return fmt::format("{}: writes over {}, which {} still reads",
                        node_case.verdict, node_case.plan_fault->tensor,
@@ -87,7 +87,7 @@ absl::StatusOr<std::optional<NodeVerdict>> SearchCase(
 // Has replacements of a case searched, if a search accuses anything in it. One
 // of a node that hangs would wait for it again and again, and what a model
 // beside the node says is not known to it.
-DrawOptions SearchedLike(const ReproCase& node_case) {
+DrawOptions DrawOptionsFor(const ReproCase& node_case) {
   DrawOptions options;
   const bool fails = node_case.failure.has_value() || node_case.harms_others ||
                      !node_case.verdict.empty() ||
@@ -220,7 +220,7 @@ class FolderWriter {
   // numbers.
   absl::Status Draw(ReproCase* node_case) const {
     if (!options_.is_anonymous) return absl::OkStatus();
-    DrawOptions draw = SearchedLike(*node_case);
+    DrawOptions draw = DrawOptionsFor(*node_case);
     // Inputs that stay as complex as they are may be drawn all the same.
     draw.bounds.most_runs =
         std::max(draw.bounds.most_runs, options_.shrink.most_runs);
@@ -406,8 +406,8 @@ absl::Status KeepInputs(const GraphIndex& index,
 
 // Writes the next folder of a node beside a model.
 // Numbers are drawn before the case is written, while it still has its names.
-absl::Status WriteBeside(const Question& question, ReproCase made,
-                         WrittenRepros* written) {
+absl::Status WriteModelRepro(const Question& question, ReproCase made,
+                             WrittenRepros* written) {
   std::string name = made.node;
   if (question.is_anonymous) {
     name = HiddenName(made, AllOperators());
@@ -420,7 +420,7 @@ absl::Status WriteBeside(const Question& question, ReproCase made,
 
 // Errors of these kinds say that a node is unfit for a folder. That is not a
 // failure of writing one, so the other nodes still get theirs.
-bool CannotBeCase(const absl::Status& status) {
+bool IsUnfitForRepro(const absl::Status& status) {
   return absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
          absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
 }
@@ -480,7 +480,7 @@ ReproSource SourceOf(const GraphTarget& target) {
   if (source.library_file.empty()) return source;
   // A library that cannot be loaded apart runs with what the network has left
   // behind.
-  auto apart = LoadApart(target.files());
+  auto apart = LoadPrivateCopy(target.files());
   if (apart.ok()) source.library = *std::move(apart);
   return source;
 }
@@ -491,7 +491,7 @@ absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
   if (node_case.anonymity.has_value()) {
     ReproCase hidden = node_case;
     NODEWISE_RETURN_IF_ERROR(
-        HideNames(SearchedLike(node_case), AllOperators(), &hidden));
+        HideNames(DrawOptionsFor(node_case), AllOperators(), &hidden));
     NODEWISE_RETURN_IF_ERROR(WriteRepro(hidden, path));
     repro.kept = std::move(hidden.anonymity->kept);
   } else {
@@ -508,7 +508,7 @@ absl::Status WriteCase(const ReproCase& node_case, const std::string& path,
   repro.earlier_nodes = node_case.earlier_nodes;
   repro.is_shrunk = node_case.is_shrunk();
   repro.shrink_runs = node_case.shrink_runs;
-  repro.shows = ShownBy(node_case);
+  repro.shows = DescribeRepro(node_case);
   written->folders.push_back(std::move(repro));
   return absl::OkStatus();
 }
@@ -588,9 +588,9 @@ absl::Status WriteValueRepros(const Question& question, const Session& session,
     if (made.ok()) {
       made->verdict = kBrokenKind;
       made->reason = ReasonFor(evidence, i);
-      status = WriteBeside(question, *std::move(made), &written);
+      status = WriteModelRepro(question, *std::move(made), &written);
     }
-    if (CannotBeCase(status)) {
+    if (IsUnfitForRepro(status)) {
       NoteNotWritten(Way::kReproFolder, evidence.index->KeyOf(culprit.node),
                      fmt::format(": {}", MessageOf(status)), &written.notes);
     } else if (!status.ok()) {

@@ -61,8 +61,9 @@ LocateOptions LocateOptionsOf(const Question& question) {
 
 // Nodes of other compilers do not say what they compute, so that something must
 // be there to compare with, unless they crash or hang.
-absl::Status WhyNotJudged(const Session& session, const absl::Status& status) {
-  if (!absl::IsFailedPrecondition(status) || !SaysNothing(session)) {
+absl::Status NotJudgedError(const Session& session,
+                            const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status) || !DeclaresNoRegion(session)) {
     return At(session.name, status);
   }
   return FailedPrecondition(
@@ -82,7 +83,7 @@ RefereeMaker RefereeOf(const Question& question) {
 
 // The answer names nodes by their keys, since its lists have orders of their
 // own. REQUIRES: what was located is in the answer.
-void TakeOpinions(const std::vector<RefereeOpinion>& opinions, Answer* answer) {
+void AddOpinions(const std::vector<RefereeOpinion>& opinions, Answer* answer) {
   const LocateResult& located = *answer->evidence.located;
   for (const RefereeOpinion& opinion : opinions) {
     const Culprit& culprit = located.culprits[opinion.culprit];
@@ -146,11 +147,12 @@ absl::Status AtSample(const std::string& sample, const absl::Status& status) {
 
 // A culprit in any sample is one. Without any, a sample that could not be
 // judged keeps this from being a pass.
-void SettleSamples(const SamplesResult& result,
-                   const std::vector<std::string>& names, Answer* answer) {
+void SummariseSamples(const SamplesResult& result,
+                      const std::vector<std::string>& names, Answer* answer) {
   const bool has_culprit = std::ranges::any_of(
-      result.recurring,
-      [](const RecurringVerdict& verdict) { return Accuses(verdict.kind); });
+      result.recurring, [](const RecurringVerdict& verdict) {
+        return IsCulpritVerdict(verdict.kind);
+      });
   if (has_culprit) {
     answer->state = Answer::State::kWrong;
     answer->doubts.clear();
@@ -200,7 +202,8 @@ absl::StatusOr<Session> WithoutLayouts(const Session& session) {
 
 // Rows of the file come behind those of the build, so that a runtime that both
 // know has both.
-absl::StatusOr<std::vector<KnownRuntime>> KnownTo(const Question& question) {
+absl::StatusOr<std::vector<KnownRuntime>> KnownRuntimesFor(
+    const Question& question) {
   std::vector<KnownRuntime> known = BuiltInKnownRuntimes();
   if (question.known_file.empty()) return known;
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file,
@@ -355,10 +358,10 @@ absl::Status SearchNodes(const Question& question, Answer* answer) {
       LocateInTarget({session.target, session.NamedInputs(), session.stand_ins,
                       RefereeOf(question), &opinions},
                      AllOperators(), LocateOptionsOf(question));
-  if (!located.ok()) return WhyNotJudged(session, located.status());
+  if (!located.ok()) return NotJudgedError(session, located.status());
   answer->evidence.index = IndexOf(session.target);
   TakeLocated(*std::move(located), /*judged_all=*/true, answer);
-  TakeOpinions(opinions, answer);
+  AddOpinions(opinions, answer);
   return WriteCulprits(question, answer);
 }
 
@@ -375,11 +378,11 @@ absl::Status SearchByBisecting(const Question& question, Answer* answer) {
     return MakersWithStandIns(target, AllOperators(), nodes);
   };
   auto result = Bisect(request, OptionsFor<BisectOptions>(question));
-  if (!result.ok()) return WhyNotJudged(session, result.status());
+  if (!result.ok()) return NotJudgedError(session, result.status());
   answer->evidence.index = IndexOf(session.target);
   TakeLocated(result->located, /*judged_all=*/false, answer);
   answer->evidence.bisected = *std::move(result);
-  DoubtGivenNan(request.inputs, answer);
+  AddNanInputDoubt(request.inputs, answer);
   return absl::OkStatus();
 }
 
@@ -396,8 +399,8 @@ absl::Status SearchLayers(const Question& question, Answer* answer) {
   layers.observer = &progress;
   answer->evidence.index = IndexOf(session.target);
   const absl::Status compared = CompareLayers(layers, mod.inputs, answer);
-  if (!compared.ok()) return WhyNotJudged(session, compared);
-  DoubtGivenNan(session.NamedInputs(), answer);
+  if (!compared.ok()) return NotJudgedError(session, compared);
+  AddNanInputDoubt(session.NamedInputs(), answer);
   return WriteCulprits(question, answer);
 }
 
@@ -432,7 +435,7 @@ absl::Status SearchSamples(const Question& question, Answer* answer) {
   auto result =
       LocateSamplesInTarget({session.target, {}, session.stand_ins}, samples,
                             AllOperators(), options, ranking);
-  if (!result.ok()) return WhyNotJudged(session, result.status());
+  if (!result.ok()) return NotJudgedError(session, result.status());
   answer->evidence.index = IndexOf(session.target);
   // All is said about the sample with the largest error that was examined.
   const auto worst = std::ranges::find_if(
@@ -442,7 +445,7 @@ absl::Status SearchSamples(const Question& question, Answer* answer) {
     answer->evidence.shown_sample = samples[worst->sample].name;
     TakeLocated(*worst->located, /*judged_all=*/true, answer);
   }
-  SettleSamples(*result, answer->evidence.sample_names, answer);
+  SummariseSamples(*result, answer->evidence.sample_names, answer);
   answer->evidence.samples = *std::move(result);
   return absl::OkStatus();
 }
@@ -453,7 +456,7 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
   if (options.repeats > 0 && !question.repeats.has_value()) {
     options.repeats = kProgramRepeats;
   }
-  NODEWISE_ASSIGN_OR_RETURN(const auto known, KnownTo(question));
+  NODEWISE_ASSIGN_OR_RETURN(const auto known, KnownRuntimesFor(question));
   options.known = [&known](const std::string& runtime) {
     return RowsOf(known, runtime);
   };
@@ -478,7 +481,7 @@ absl::Status SearchInProgram(const Question& question, Answer* answer) {
   evidence.vanishes = found->vanishes;
   evidence.change = found->change;
   evidence.most_changed = found->most_changed;
-  TakeOpinions(found->opinions, answer);
+  AddOpinions(found->opinions, answer);
   if (found->is_gone) {
     answer->AddDoubt(FailedPrecondition(
         "outputs differ from the reference's, but only when the runtime is "
@@ -542,7 +545,7 @@ absl::Status SearchByMixing(const Question& question, const Session& reference,
     answer->doubts.clear();
   }
   answer->evidence.mixed = *std::move(result);
-  DoubtGivenNan(inputs, answer);
+  AddNanInputDoubt(inputs, answer);
   return absl::OkStatus();
 }
 
@@ -580,7 +583,7 @@ absl::Status SearchInSeries(const Question& question, Answer* answer) {
                    {.progress = ProgressOf(question, "builds")}));
   answer->evidence.series = found;
   if (!found.first_bad.has_value()) {
-    DoubtGivenNan(given, answer);
+    AddNanInputDoubt(given, answer);
     return absl::OkStatus();
   }
   answer->state = Answer::State::kWrong;
@@ -616,7 +619,7 @@ absl::Status SearchBetweenDumps(const Question& question, Answer* answer) {
           *expected, *actual,
           {.compare = {.rule = {Rule::Kind::kBounds}, .describe = true}}));
   NODEWISE_ASSIGN_OR_RETURN(DumpDifference where,
-                            WhereDumpsDiffer(right, target, comparison));
+                            LocateDumpDifference(right, target, comparison));
   for (TensorSource* source : {expected.get(), actual.get()}) {
     const absl::Status complete = source->CheckComplete();
     if (!complete.ok()) answer->AddDoubt(complete);

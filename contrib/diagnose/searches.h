@@ -88,7 +88,7 @@ void AddNotes(const std::vector<std::string>& notes, Answer* answer);
 
 // Adds a doubt where nothing was found and an input holds a NaN, beyond which
 // nothing can be judged. For searches that do not look at what nodes read.
-void DoubtGivenNan(absl::Span<const NamedTensor> inputs, Answer* answer);
+void AddNanInputDoubt(absl::Span<const NamedTensor> inputs, Answer* answer);
 
 // Writes each culprit as a folder, if the question says so.
 absl::Status WriteCulprits(const Question& question, Answer* answer);

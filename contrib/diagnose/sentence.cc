@@ -166,18 +166,18 @@ std::string NameOfNode(const NodeReport& node) {
 std::string FoundText(const std::optional<TensorComparison>& compared) {
   if (!compared.has_value() || compared->is_equal()) return "";
   const ElementDifference& worst = compared->Worst();
-  const auto [found, expected] = TellApart(worst.actual, worst.expected);
+  const auto [found, expected] = FormatDistinct(worst.actual, worst.expected);
   return fmt::format(" (found {}, expected {})", found, expected);
 }
 
-std::string_view Deviate(size_t count) {
+std::string_view DeviateVerb(size_t count) {
   return count == 1 ? "deviates" : "deviate";
 }
 
 // Tells what was found of the nodes of a network.
-class NodesTeller {
+class NodesSentence {
  public:
-  explicit NodesTeller(const Answer& answer)
+  explicit NodesSentence(const Answer& answer)
       : answer_(answer), located_(*answer.evidence.located) {}
 
   std::string Culprits() const {
@@ -196,16 +196,16 @@ class NodesTeller {
 
   // A run without a culprit is told as carefully as one with one: whether all
   // was judged, how near the outputs are, and what deviates without mattering.
-  std::string NoCulprit() const {
+  std::string NoCulpritText() const {
     std::string text = "No operation is to blame: ";
     text += located_.CountOf(NodeVerdict::kInconclusive) > 0
                 ? "all that could be judged are right on what they read"
                 : "all are right on what they read";
     const double error = LargestOutputError(located_);
     if (located_.AreOutputsWrong()) {
-      text +=
-          fmt::format(", and yet the outputs are off by {:.2g} of their size{}",
-                      error, located_.is_rounding ? Enlarged() : std::string());
+      text += fmt::format(
+          ", and yet the outputs are off by {:.2g} of their size{}", error,
+          located_.is_rounding ? AmplificationText() : std::string());
     } else if (!located_.outputs.empty()) {
       text += error == 0 ? ", and the outputs are equal to the reference's"
                          : ", and the outputs are within their tolerance";
@@ -239,12 +239,12 @@ class NodesTeller {
       text +=
           fmt::format(": {} {}", is_many ? "their" : "its", Printable(words));
     }
-    text += WhatIsKnownOf(group);
+    text += KnownDeviationText(group);
     return is_many ? text : text + FoundText(group.first().worst);
   }
 
   // Why it is off, where that is known of the runtime.
-  std::string WhatIsKnownOf(const Group& group) const {
+  std::string KnownDeviationText(const Group& group) const {
     const bool are_known =
         std::ranges::all_of(group.nodes, [](const NodeReport* node) {
           return node->known.has_value() && node->known->is_within();
@@ -286,7 +286,7 @@ class NodesTeller {
         NameOfNode(*first));
   }
 
-  std::string Enlarged() const {
+  std::string AmplificationText() const {
     std::string text = ", which is no more than rounding does in this model";
     if (!located_.largest_gain.has_value()) return text;
     const NodeReport& node = located_.nodes[*located_.largest_gain];
@@ -318,19 +318,19 @@ class NodesTeller {
     if (!known.empty()) {
       text += fmt::format(
           "; {} {} as is known of {}{}", ListOf(known, kMostNames),
-          Deviate(known.size()), Printable(runtime),
+          DeviateVerb(known.size()), Printable(runtime),
           located_.is_rounding ? "" : ", too little to reach the outputs");
     }
     if (!beyond.empty()) {
       text += fmt::format("; {} {} by more than is known of {}",
-                          ListOf(beyond, kMostNames), Deviate(beyond.size()),
-                          Printable(runtime));
+                          ListOf(beyond, kMostNames),
+                          DeviateVerb(beyond.size()), Printable(runtime));
     }
     if (unknown > 0) {
       text += fmt::format(
           "; {} {} from the definition by more than rounding, too little to "
           "matter",
-          CountOf(unknown, "node"), Deviate(unknown));
+          CountOf(unknown, "node"), DeviateVerb(unknown));
     }
     return text;
   }
@@ -406,8 +406,8 @@ class NodesTeller {
 // more than how far off the numbers are.
 // There is one culprit in the sentence; the caller says how many more there
 // are.
-std::string ToldOfValues(const NamedCulprit& culprit,
-                         const Evidence& evidence) {
+std::string ValueCulpritText(const NamedCulprit& culprit,
+                             const Evidence& evidence) {
   const std::string name = culprit.operations.empty()
                                ? culprit.finding.Where()
                                : ListOf(culprit.operations, kMostNames);
@@ -424,7 +424,7 @@ std::string ToldOfValues(const NamedCulprit& culprit,
 }
 
 // Returns what the first node that differs between two dumps shows.
-std::string ToldOfDumps(const DumpEvidence& dumps) {
+std::string DumpDifferenceText(const DumpEvidence& dumps) {
   const GraphIndex& index = *dumps.where.index;
   const NodeId node = dumps.where.NodesThat(DumpedNode::kBegins)[0];
   const auto is_worst = [&](const TensorComparison& tensor) {
@@ -445,7 +445,7 @@ std::string ToldOfDumps(const DumpEvidence& dumps) {
   if (worst->details.has_value()) {
     const DifferenceDetails& details = *worst->details;
     if (!is_function) {
-      text += ": " + WordsOfGiven(details);
+      text += ": " + DescribeGivenInput(details);
     } else if (!details.patterns.empty()) {
       text += ": " + details.patterns[0].words;
     }
@@ -454,9 +454,9 @@ std::string ToldOfDumps(const DumpEvidence& dumps) {
 }
 
 // How two models of one network differ.
-class ModelsTeller {
+class ModelsSentence {
  public:
-  explicit ModelsTeller(const ModelComparison& compared)
+  explicit ModelsSentence(const ModelComparison& compared)
       : compared_(compared) {}
 
   std::string Text() const {
@@ -482,7 +482,8 @@ class ModelsTeller {
           "a partner makes something else.",
           compared_.error);
     }
-    return compared_.lowered.empty() ? WhatDiffers() : WhatItCosts();
+    return compared_.lowered.empty() ? LayerDifferenceText()
+                                     : PrecisionCostText();
   }
 
  private:
@@ -533,7 +534,7 @@ class ModelsTeller {
 
   // The cost is not a fault here but a choice, so the words are of what to
   // keep.
-  std::string WhatItCosts() const {
+  std::string PrecisionCostText() const {
     std::string text = fmt::format(
         "{} {} puts the outputs off by {:.2g} of their size; {} "
         "costs the most, {}",
@@ -553,11 +554,11 @@ class ModelsTeller {
                               : fmt::format("the first {}", found.suggested),
                           found.suggested_error);
     }
-    return text + "." + WhatIsCutOff();
+    return text + "." + ClippedRangesText();
   }
 
   // No layer is at fault for a range that was measured with other inputs.
-  std::string WhatIsCutOff() const {
+  std::string ClippedRangesText() const {
     const std::vector<NarrowRange>& narrow = compared_.narrow_ranges;
     if (narrow.empty()) return "";
     return fmt::format(
@@ -567,7 +568,7 @@ class ModelsTeller {
         100 * narrow[0].share, Printable(narrow[0].value));
   }
 
-  std::string WhatDiffers() const {
+  std::string LayerDifferenceText() const {
     std::string text = fmt::format(
         "{} makes something else than in the reference{}; alone it puts the "
         "outputs off by {:.2g} of their size",
@@ -590,17 +591,17 @@ class ModelsTeller {
 std::string SentenceOf(const Answer& answer) {
   const Evidence& evidence = answer.evidence;
   if (evidence.located.has_value() && answer.state != Answer::State::kUnknown) {
-    const NodesTeller teller(answer);
+    const NodesSentence teller(answer);
     if (!evidence.located->culprits.empty()) return teller.Culprits();
-    return evidence.judged_all ? teller.NoCulprit() : "";
+    return evidence.judged_all ? teller.NoCulpritText() : "";
   }
   if (evidence.models.has_value()) {
-    return ModelsTeller(evidence.models->compared).Text();
+    return ModelsSentence(evidence.models->compared).Text();
   }
   if (answer.culprits.empty()) return "";
   std::string text = evidence.dumps.has_value()
-                         ? ToldOfDumps(*evidence.dumps)
-                         : ToldOfValues(answer.culprits[0], evidence);
+                         ? DumpDifferenceText(*evidence.dumps)
+                         : ValueCulpritText(answer.culprits[0], evidence);
   const size_t more = answer.culprits.size() - 1;
   if (more > 0) text += fmt::format("; and {} more", more);
   return text + ".";

@@ -281,7 +281,7 @@ absl::Status SearchTwoModels(const Question& question,
   }
   answer->evidence.models = {question.reference.spec.path, std::move(reference),
                              session.network, *std::move(compared)};
-  DoubtGivenNan(session.NamedInputs(), answer);
+  AddNanInputDoubt(session.NamedInputs(), answer);
   return absl::OkStatus();
 }
 

@@ -51,7 +51,7 @@ std::string_view FactorType(const Product& product) {
 }
 
 // Element k of row m of A.
-std::string LeftAt(const Product& product, const std::string& k) {
+std::string LeftElement(const Product& product, const std::string& k) {
   if (product.left_turned) {
     return fmt::format("{}[({}) * {} + m]", product.left, k, product.rows);
   }
@@ -64,7 +64,8 @@ void AddRows(CodeWriter* code, const Product& product, int64_t count) {
   std::vector<std::string> terms;
   for (int64_t t = 0; t < count; ++t) {
     const std::string k = t == 0 ? "k" : fmt::format("k + {}", t);
-    code->Line("const {} a{} = ({}){};", type, t, type, LeftAt(product, k));
+    code->Line("const {} a{} = ({}){};", type, t, type,
+               LeftElement(product, k));
     const std::string row =
         t == 0 ? "" : fmt::format("{} + ", t * product.columns);
     terms.push_back(fmt::format("a{} * b[{}n]", t, row));
@@ -117,7 +118,7 @@ void WriteByElements(CodeWriter* code, const Product& product) {
   code->For({{"m", product.rows}, {"n", product.columns}});
   code->Line("{} sum = 0;", type);
   code->Each("k", product.terms, "sum += ({0}){1} * ({0}){2};", type,
-             LeftAt(product, "k"), right);
+             LeftElement(product, "k"), right);
   code->Line("{}[m * {} + n] = ({})sum;", product.result, product.columns,
              CTypeOf(product.dtype));
   code->Close(2);

@@ -140,7 +140,7 @@ absl::Status WriteMean(OperationCode& code, const std::vector<bool>& is_taken) {
 }
 
 // The sides that a reduction takes together.
-absl::StatusOr<std::vector<bool>> TakenSides(const OperationCode& code) {
+absl::StatusOr<std::vector<bool>> ReducedSidesOf(const OperationCode& code) {
   const auto& op =
       code.Common<ops::ReduceAttributes, ops::ReduceSum, ops::ReduceMean,
                   ops::ReduceSumSquare, ops::ReduceL1, ops::ReduceL2,
@@ -166,7 +166,8 @@ absl::StatusOr<std::vector<bool>> TakenSides(const OperationCode& code) {
 }
 
 absl::Status WriteReduction(OperationCode& code, const Fold& fold) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken, TakenSides(code));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken,
+                            ReducedSidesOf(code));
   return WriteFold(code, fold, is_taken);
 }
 
@@ -202,7 +203,8 @@ absl::Status WritePlainFold(OperationCode& code) {
 // A mean of integers is cut off, as a division of integers in C. One of no
 // elements would divide by 0, and of floats gives NaN, as it should.
 absl::Status WriteReduceMean(OperationCode& code) {
-  NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken, TakenSides(code));
+  NODEWISE_ASSIGN_OR_RETURN(const std::vector<bool> is_taken,
+                            ReducedSidesOf(code));
   if (code.in(0).dtype == kUint64) return Refuse("is of type uint64");
   if (TakesFloats(code)) return WriteMean(code, is_taken);
   const int64_t count = CountTaken(code.in(0).sizes, is_taken);

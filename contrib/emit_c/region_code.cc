@@ -252,7 +252,7 @@ class NetworkWriter {
     if (row == nullptr) return Refuse("there is no C for this operator");
     NODEWISE_RETURN_IF_ERROR(MakeTensors(operation, row->is_by_element()));
     if (row->is_by_element()) return AddToGroup(operation, *row);
-    if (MakesNothing(operation)) return absl::OkStatus();
+    if (HasEmptyOutputs(operation)) return absl::OkStatus();
     Flush();
     store_.keeps_sizes = store_.keeps_sizes || row->keeps_sizes;
     code_.Line("/* {} */", operation.def().name);
@@ -334,7 +334,7 @@ class NetworkWriter {
   }
 
   // Code that fills no element would have variables that nothing reads.
-  bool MakesNothing(const Operation& operation) const {
+  bool HasEmptyOutputs(const Operation& operation) const {
     return std::ranges::all_of(operation.outputs, [&](ValueId id) {
       return id == kNoValue || tensors_.at(id).count() == 0;
     });

@@ -19,14 +19,14 @@ class PieceReader {
 
   std::string_view Next() {
     const char c = code_[at_];
-    if (StartsWith("static const ")) return Take(End(";"));
+    if (StartsWith("static const ")) return TakeChars(End(";"));
     if (StartsWith("INT64_C(") || StartsWith("UINT64_C(")) {
-      return Take(End(")"));
+      return TakeChars(End(")"));
     }
-    if (StartsWith("/*")) return Take(End("*/"));
-    if (c == '"') return Take(code_.find('"', at_ + 1) + 1 - at_);
+    if (StartsWith("/*")) return TakeChars(End("*/"));
+    if (c == '"') return TakeChars(code_.find('"', at_ + 1) + 1 - at_);
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) return TakeNumber();
-    return Take(IsWordByte(c) ? LengthWhile(IsWordByte) : 1);
+    return TakeChars(IsWordByte(c) ? LengthWhile(IsWordByte) : 1);
   }
 
  private:
@@ -36,7 +36,7 @@ class PieceReader {
   size_t End(std::string_view mark) const {
     return code_.find(mark, at_) + mark.size() - at_;
   }
-  std::string_view Take(size_t length) {
+  std::string_view TakeChars(size_t length) {
     const std::string_view piece = code_.substr(at_, length);
     at_ += piece.size();
     return piece;
@@ -52,7 +52,7 @@ class PieceReader {
   // only behind the letter of an exponent.
   std::string_view TakeNumber() {
     char before = code_[at_];
-    return Take(LengthWhile([&before](char c) {
+    return TakeChars(LengthWhile([&before](char c) {
       const bool is_sign = (c == '+' || c == '-') && before == 'e';
       before = c;
       return IsWordByte(c) || c == '.' || is_sign;

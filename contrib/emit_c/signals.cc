@@ -33,7 +33,7 @@ struct ResizedPart {
 // Returns the one tap of each element that counts; empty if some have several.
 // Nearest elements have one tap of weight 1 each, and so do linear ones where a
 // place meets an element; taps of weight 0 do not count.
-Sizes OneTapEach(const SideTaps& taps) {
+Sizes SingleTaps(const SideTaps& taps) {
   Sizes one;
   for (size_t o = 0; o + 1 < taps.begin.size(); ++o) {
     std::vector<size_t> found;
@@ -46,10 +46,10 @@ Sizes OneTapEach(const SideTaps& taps) {
   return one;
 }
 
-bool Stays(int64_t size, const SideTaps& taps) {
+bool IsIdentityResize(int64_t size, const SideTaps& taps) {
   Sizes places(static_cast<size_t>(size));
   std::iota(places.begin(), places.end(), 0);
-  return taps.is_outside.empty() && OneTapEach(taps) == places;
+  return taps.is_outside.empty() && SingleTaps(taps) == places;
 }
 
 // Neighbouring sides that stay are one part, so that an image of [N, C, H, W]
@@ -58,7 +58,7 @@ std::vector<ResizedPart> PartsOf(const Sizes& x, const Sizes& y,
                                  const std::vector<SideTaps>& taps) {
   std::vector<ResizedPart> parts;
   for (size_t s = 0; s < x.size(); ++s) {
-    const bool stays = x[s] == y[s] && Stays(x[s], taps[s]);
+    const bool stays = x[s] == y[s] && IsIdentityResize(x[s], taps[s]);
     if (stays && !parts.empty() && parts.back().taps == nullptr) {
       parts.back().in *= x[s];
       parts.back().out *= x[s];

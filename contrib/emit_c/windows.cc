@@ -94,7 +94,7 @@ struct WindowPlan {
     return SumOf(terms);
   }
   // Returns the index of the element under tap `t` at place "o" of the row.
-  std::string UnderTap(int64_t t) const {
+  std::string IndexUnderTap(int64_t t) const {
     const int64_t stride = window.strides.back();
     const int64_t offset = t * window.dilations.back();
     std::string index = stride == 1 ? "o" : fmt::format("o * {}", stride);
@@ -243,7 +243,7 @@ void AddWindows(CodeWriter* code, const Conv& conv) {
   if (taps > kMostWrittenTaps) {
     code->For("k", taps);
     AddToRow(code, plan.output.back(),
-             {fmt::format("v[k] * from[{} + k * {}]", plan.UnderTap(0),
+             {fmt::format("v[k] * from[{} + k * {}]", plan.IndexUnderTap(0),
                           plan.window.dilations.back())});
     code->Close();
   }
@@ -253,7 +253,8 @@ void AddWindows(CodeWriter* code, const Conv& conv) {
     const int64_t end = std::min(taps, first + kFactorsAtOnce);
     for (int64_t t = first; t < end; ++t) {
       code->Line("const element_type w{0} = v[{0}];", t);
-      products.push_back(fmt::format("w{} * from[{}]", t, plan.UnderTap(t)));
+      products.push_back(
+          fmt::format("w{} * from[{}]", t, plan.IndexUnderTap(t)));
     }
     AddToRow(code, plan.output.back(), products);
   }
@@ -545,7 +546,7 @@ absl::Status WritePool(OperationCode& operation, const WindowPlan& plan,
   plan.OpenTaps(&code);
   code.Line("const {}* from = {} + {};", x.type(), from, plan.SourceIndex());
   code.For({{"k", plan.window.kernel.back()}, {"o", plan.output.back()}});
-  code.Line("const {} a = from[{} + k * {}];", x.type(), plan.UnderTap(0),
+  code.Line("const {} a = from[{} + k * {}];", x.type(), plan.IndexUnderTap(0),
             plan.window.dilations.back());
   code.Line(fmt::runtime(pooling.step), fmt::arg("row", row + "[o]"),
             fmt::arg("x", "a"));

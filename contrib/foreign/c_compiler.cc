@@ -50,13 +50,13 @@ constexpr std::array<std::string_view, 10> kMachineWords = {
     "Resource temporarily unavailable",
     "Killed signal"};
 
-bool IsAboutTheMachine(std::string_view message) {
+bool IsMachineFailure(std::string_view message) {
   return std::ranges::any_of(kMachineWords, [&](std::string_view words) {
     return message.find(words) != message.npos;
   });
 }
 
-absl::Status OfTheMachine(std::string_view what) {
+absl::Status MachineFailure(std::string_view what) {
   return Unavailable(
       "the C compiler does not work here: {} (set CC and TMPDIR)", what);
 }
@@ -76,7 +76,7 @@ absl::StatusOr<std::shared_ptr<const CCompiler>> CCompiler::Create(
   NODEWISE_ASSIGN_OR_RETURN(ForeignCommand parsed,
                             ParseForeignCommand(command));
   auto folder = TemporaryFolder::Create("nodewise_autotest");
-  if (!folder.ok()) return OfTheMachine(MessageOf(folder.status()));
+  if (!folder.ok()) return MachineFailure(MessageOf(folder.status()));
   const std::shared_ptr<const CCompiler> compiler(
       new CCompiler(std::move(parsed), *std::move(folder)));
   NODEWISE_RETURN_IF_ERROR(compiler->Try());
@@ -85,7 +85,7 @@ absl::StatusOr<std::shared_ptr<const CCompiler>> CCompiler::Create(
 
 absl::Status CCompiler::Try() const {
   const auto library = Run(kTrivialSource, "-O0");
-  if (!library.ok()) return OfTheMachine(MessageOf(library.status()));
+  if (!library.ok()) return MachineFailure(MessageOf(library.status()));
   RemoveTree(library->c_str());
   return absl::OkStatus();
 }
@@ -95,7 +95,7 @@ absl::StatusOr<std::string> CCompiler::Compile(
   auto library = Run(source, optimisation);
   if (library.ok()) return library;
   const std::string_view message = MessageOf(library.status());
-  if (IsAboutTheMachine(message)) return OfTheMachine(message);
+  if (IsMachineFailure(message)) return MachineFailure(message);
   // If the trivial file fails now as well, something has happened to the
   // machine since Create().
   NODEWISE_RETURN_IF_ERROR(Try());

@@ -28,7 +28,7 @@ class DumpSink : public TensorSink {
   DumpSink(const GraphIndex& index, DumpWriter* writer)
       : index_(index), graph_(index.graph()), writer_(*writer) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     NODEWISE_ASSIGN_OR_RETURN(const NodeId node,
                               index_.FindNode(item.key.node));
     if (item.tensor == nullptr) {

@@ -69,7 +69,7 @@ struct Captured {
 
   // Takes what is there, but not for ever from a process that never pauses;
   // closes the pipe at its end.
-  void Take() {
+  void ReadAvailable() {
     char piece[1 << 14];
     for (int i = 0; i < kMostPieces && from.get() >= 0; ++i) {
       const ssize_t got = read(from.get(), piece, sizeof(piece));
@@ -190,7 +190,7 @@ struct FolderUse {
   uint64_t bytes = 0;
   size_t files = 0;
 };
-FolderUse UseOf(const std::string& folder, size_t most_files) {
+FolderUse FolderUseOf(const std::string& folder, size_t most_files) {
   FolderUse use;
   DIR* const stream = opendir(folder.c_str());
   if (stream == nullptr) return use;
@@ -227,8 +227,8 @@ class Supervision {
     NODEWISE_RETURN_IF_ERROR(Start());
     const std::optional<std::string> stopped = WaitForEnd();
     const std::optional<int> wait_status = Collect();
-    output_.Take();
-    errors_.Take();
+    output_.ReadAvailable();
+    errors_.ReadAvailable();
     if (stopped.has_value()) return Failed(*stopped);
     if (const auto excess = FolderExcess()) return Failed(*excess);
     // Something else in this process may have collected it: then what it left
@@ -297,8 +297,8 @@ class Supervision {
                          {ended.get(), POLLIN, 0}};
       poll(wanted, std::size(wanted),
            ended.get() >= 0 ? kWaitMs : kWaitWithoutPidfdMs);
-      output_.Take();
-      errors_.Take();
+      output_.ReadAvailable();
+      errors_.ReadAvailable();
       const int64_t now_ns = ClockNanoseconds();
       if (now_ns - start_ns > process_.time_limit_ms * kNsPerMs) {
         return fmt::format("had not ended after {} ms and was stopped",
@@ -341,7 +341,8 @@ class Supervision {
 
   // The system bounds single files alone, so the sum is looked at from outside.
   std::optional<std::string> FolderExcess() const {
-    const FolderUse use = UseOf(process_.folder, process_.most_folder_files);
+    const FolderUse use =
+        FolderUseOf(process_.folder, process_.most_folder_files);
     if (use.files > process_.most_folder_files) {
       return fmt::format("wrote more than {} files, expected no more",
                          process_.most_folder_files);

@@ -85,15 +85,15 @@ std::string DTypeName(DLDataType dtype) {
 
 // Says what is wrong at a place in the answer; empty: with all of it.
 template <typename... Args>
-absl::Status Garbled(const std::string& place,
-                     fmt::format_string<const Args&...> what,
-                     const Args&... args) {
+absl::Status BadAnswer(const std::string& place,
+                       fmt::format_string<const Args&...> what,
+                       const Args&... args) {
   return DataLoss("{}:{}{} {}", kAnswerFile, place, place.empty() ? "" : ":",
                   fmt::format(what, args...));
 }
 
-absl::Status IsNoObject(const std::string& place) {
-  return Garbled(place, "is not an object, expected one");
+absl::Status NotAnObjectError(const std::string& place) {
+  return BadAnswer(place, "is not an object, expected one");
 }
 
 // A member that must be a text; empty where it is optional and not there.
@@ -102,7 +102,7 @@ absl::StatusOr<std::string> TextIn(const Json& object, const char* key,
   const auto found = object.find(key);
   if (found == object.end()) return std::string();
   if (!found->is_string()) {
-    return Garbled(place + "/" + key, "is not a string, expected one");
+    return BadAnswer(place + "/" + key, "is not a string, expected one");
   }
   return found->get<std::string>();
 }
@@ -125,18 +125,18 @@ absl::StatusOr<std::vector<int64_t>> ReadShape(const Json& object,
   const auto found = object.find("shape");
   if (found == object.end() || !found->is_array() ||
       found->size() > static_cast<size_t>(kMostDims)) {
-    return Garbled(place + "/shape",
-                   "is not a list of at most {} sizes, expected one",
-                   kMostDims);
+    return BadAnswer(place + "/shape",
+                     "is not a list of at most {} sizes, expected one",
+                     kMostDims);
   }
   std::vector<int64_t> shape;
   for (const Json& side : *found) {
     const bool is_size =
         side.is_number_unsigned() && side.get<uint64_t>() <= INT64_MAX;
     if (!is_size) {
-      return Garbled(place + "/shape",
-                     "side {} is not a size, expected a whole number",
-                     shape.size());
+      return BadAnswer(place + "/shape",
+                       "side {} is not a size, expected a whole number",
+                       shape.size());
     }
     shape.push_back(side.get<int64_t>());
   }
@@ -171,10 +171,10 @@ absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
   }
   NODEWISE_ASSIGN_OR_RETURN(tensor.file, TextIn(object, "file", place));
   if (!IsPlainName(tensor.file)) {
-    return Garbled(place + "/file",
-                   "found \"{}\", expected the name of a file in "
-                   "the folder of outputs: letters, digits and ._-",
-                   Printable(Shortened(tensor.file)));
+    return BadAnswer(place + "/file",
+                     "found \"{}\", expected the name of a file in "
+                     "the folder of outputs: letters, digits and ._-",
+                     Printable(Shortened(tensor.file)));
   }
   NODEWISE_ASSIGN_OR_RETURN(const std::string dtype,
                             TextIn(object, "dtype", place));
@@ -182,14 +182,15 @@ absl::StatusOr<AnsweredTensor> ReadTensorEntry(const Json& object,
   // A text may name a type that no tensor here can have.
   const absl::Status is_type =
       parsed.ok() ? CheckDType(*parsed) : parsed.status();
-  if (!is_type.ok()) return Garbled(place + "/dtype", "{}", MessageOf(is_type));
+  if (!is_type.ok())
+    return BadAnswer(place + "/dtype", "{}", MessageOf(is_type));
   tensor.dtype = *parsed;
   NODEWISE_ASSIGN_OR_RETURN(tensor.shape, ReadShape(object, place));
   const Shape sides(tensor.shape.begin(), tensor.shape.end());
   const TensorType type(tensor.dtype, sides);
   const auto bytes = TensorBytes(tensor.shape, tensor.dtype);
   if (!bytes.ok())
-    return Garbled(place + "/shape", "{}", MessageOf(bytes.status()));
+    return BadAnswer(place + "/shape", "{}", MessageOf(bytes.status()));
   // Another type is not an error yet: the caller knows whether the tensor is an
   // output or only one to look at.
   if (AreCompatible(type, asked.type)) return tensor;
@@ -206,26 +207,26 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadTensors(
   const std::string all = of + "/outputs";
   const auto list = document.find("outputs");
   if (list == document.end() || !list->is_array()) {
-    return Garbled(all, "is not a list, expected one");
+    return BadAnswer(all, "is not a list, expected one");
   }
   if (list->size() != asked.size()) {
-    return Garbled(all, "has {}, expected {}, as was asked for",
-                   CountOf(list->size(), "tensor"), asked.size());
+    return BadAnswer(all, "has {}, expected {}, as was asked for",
+                     CountOf(list->size(), "tensor"), asked.size());
   }
   std::vector<AnsweredTensor> tensors;
   for (size_t i = 0; i < asked.size(); ++i) {
     const std::string place = fmt::format("{}/{}", all, i);
     const Json& object = (*list)[i];
-    if (!object.is_object()) return IsNoObject(place);
+    if (!object.is_object()) return NotAnObjectError(place);
     NODEWISE_ASSIGN_OR_RETURN(const std::string name,
                               TextIn(object, "name", place));
     // The order alone would do; the name shows an adapter that has mixed
     // tensors up.
     if (name != asked[i].name) {
-      return Garbled(place + "/name",
-                     "found \"{}\", expected \"{}\", in the order "
-                     "of the request",
-                     Printable(Shortened(name)), Printable(asked[i].name));
+      return BadAnswer(place + "/name",
+                       "found \"{}\", expected \"{}\", in the order "
+                       "of the request",
+                       Printable(Shortened(name)), Printable(asked[i].name));
     }
     NODEWISE_ASSIGN_OR_RETURN(AnsweredTensor tensor,
                               ReadTensorEntry(object, asked[i], place));
@@ -246,9 +247,9 @@ absl::Status ReadDurations(const Json& document, uint64_t repeats,
     // The list was read to its end, so all of its items are times.
     if (answer->durations_ns.size() == repeats) return absl::OkStatus();
   }
-  return Garbled("/durations_ns",
-                 "is not a list of {}, expected one of whole nanoseconds",
-                 CountOf(repeats, "duration"));
+  return BadAnswer("/durations_ns",
+                   "is not a list of {}, expected one of whole nanoseconds",
+                   CountOf(repeats, "duration"));
 }
 
 // Adds up what tensors take; fails where that is too much.
@@ -259,8 +260,8 @@ absl::Status AddBytes(const std::vector<AnsweredTensor>& tensors,
     const uint64_t more = *TensorBytes(tensor.shape, tensor.dtype);
     // Written so that the sum cannot overflow.
     if (more > most_bytes - *bytes) {
-      return Garbled("/outputs", "take more than {} bytes, expected no more",
-                     most_bytes);
+      return BadAnswer("/outputs", "take more than {} bytes, expected no more",
+                       most_bytes);
     }
     *bytes += more;
   }
@@ -316,7 +317,7 @@ absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
   // The file that the program was to write is the only word that it has done
   // so.
   if (absl::IsNotFound(text.status())) {
-    return Garbled("", "was not written, expected what it has computed");
+    return BadAnswer("", "was not written, expected what it has computed");
   }
   NODEWISE_RETURN_IF_ERROR(text.status());
   bool is_deep = false;
@@ -327,13 +328,13 @@ absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
     return depth <= kMostDepth;
   };
   Json document = Json::parse(*text, see, /*allow_exceptions=*/false);
-  if (is_deep) return Garbled("", "is nested too deeply");
+  if (is_deep) return BadAnswer("", "is nested too deeply");
   if (!document.is_object()) {
-    return Garbled("", "is not a JSON object, expected one");
+    return BadAnswer("", "is not a JSON object, expected one");
   }
   const auto version = document.find("version");
   if (version == document.end() || *version != kVersion) {
-    return Garbled("/version", "expected {}", kVersion);
+    return BadAnswer("/version", "expected {}", kVersion);
   }
   return document;
 }
@@ -341,7 +342,7 @@ absl::StatusOr<Json> ReadDocument(const ForeignFolder& folder,
 absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
     const Json& object, absl::Span<const AskedTensor> asked,
     const std::string& place) {
-  if (!object.is_object()) return IsNoObject(place);
+  if (!object.is_object()) return NotAnObjectError(place);
   NODEWISE_ASSIGN_OR_RETURN(const std::string refused,
                             TextIn(object, "refused", place));
   if (!refused.empty()) {
@@ -351,8 +352,8 @@ absl::StatusOr<std::vector<AnsweredTensor>> ReadCase(
                             ReadTensors(object, asked, place));
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].misfit.empty()) continue;
-    return Garbled(fmt::format("{}/outputs/{}", place, i), "{}",
-                   tensors[i].misfit);
+    return BadAnswer(fmt::format("{}/outputs/{}", place, i), "{}",
+                     tensors[i].misfit);
   }
   return tensors;
 }
@@ -503,8 +504,8 @@ absl::StatusOr<std::vector<AnsweredCase>> ReadCases(
   const auto list = document.find("cases");
   if (list == document.end() || !list->is_array() ||
       list->size() != cases.size()) {
-    return Garbled("/cases", "is not a list of {}, expected one",
-                   CountOf(cases.size(), "case"));
+    return BadAnswer("/cases", "is not a list of {}, expected one",
+                     CountOf(cases.size(), "case"));
   }
   // A case that is refused or garbled says nothing about the others, which may
   // have taken minutes to compute.

@@ -128,7 +128,7 @@ class ForeignModel {
     if (value.kind == NetworkValue::Kind::kInput) return absl::OkStatus();
     // The operation goes on making the value under another name, and an input
     // of the old name takes its place, so that its readers need not be told.
-    const TensorType type = TensorType::Of(*patch.tensor);
+    const TensorType type = TensorType::From(*patch.tensor);
     given_.push_back({value.name, type});
     std::string free = value.name + "_before";
     while (network_.HasValue(free)) free += '_';
@@ -202,7 +202,7 @@ struct ForeignRun {
   }
 
   // Empty if the program has handed out the tensor.
-  const std::string& WhyAbsent(size_t i) const {
+  const std::string& AbsenceReason(size_t i) const {
     const AnsweredTensor& said = answer.tensors[i];
     return said.why_absent.empty() && !said.differs_in_form ? said.misfit
                                                             : said.why_absent;
@@ -334,14 +334,15 @@ class ForeignRunner : public Runner {
         ForeignModel model,
         ForeignModel::Create(network_, file_.get(), options.patches));
     NetworkRun run{std::move(model), options};
-    run.inputs = run.model.InputsOf(NameGiven(*inputs_, std::move(tensors)));
+    run.inputs =
+        run.model.InputsOf(NameGivenTensors(*inputs_, std::move(tensors)));
     run.Begin();
     if (options.sink == nullptr) {
-      NODEWISE_RETURN_IF_ERROR(RunUnseen(options.repeats, &run));
+      NODEWISE_RETURN_IF_ERROR(RunUnobserved(options.repeats, &run));
     }
     for (uint64_t i = 0; options.sink != nullptr && i < options.repeats; ++i) {
       run.Begin();
-      NODEWISE_RETURN_IF_ERROR(RunSeen(&run));
+      NODEWISE_RETURN_IF_ERROR(RunObserved(&run));
     }
     NODEWISE_RETURN_IF_ERROR(NameOutputs(&run));
     return std::move(run.result);
@@ -350,7 +351,7 @@ class ForeignRunner : public Runner {
  private:
   using Names = std::set<std::string>;
 
-  absl::Status RunUnseen(uint64_t repeats, NetworkRun* run) const {
+  absl::Status RunUnobserved(uint64_t repeats, NetworkRun* run) const {
     const bool is_as_read =
         run->options.patches.empty() && !target_.model_file.empty();
     NODEWISE_ASSIGN_OR_RETURN(
@@ -363,8 +364,8 @@ class ForeignRunner : public Runner {
     run->result.runtime = ran->answer.runtime;
     for (size_t i = 0; i < ran->asked.size(); ++i) {
       NODEWISE_RETURN_IF_ERROR(ran->CheckOutput(i));
-      if (!ran->WhyAbsent(i).empty()) {
-        run->absent[ran->asked[i].name] = ran->WhyAbsent(i);
+      if (!ran->AbsenceReason(i).empty()) {
+        run->absent[ran->asked[i].name] = ran->AbsenceReason(i);
         continue;
       }
       NODEWISE_RETURN_IF_ERROR(KeepOutput(*ran, i, run).status());
@@ -374,16 +375,16 @@ class ForeignRunner : public Runner {
 
   // Runs the program as often as it takes to see all values, a part of them
   // each time.
-  absl::Status RunSeen(NetworkRun* run) const {
+  absl::Status RunObserved(NetworkRun* run) const {
     for (const NamedTensor& input : run->inputs) {
       NODEWISE_RETURN_IF_ERROR(
-          Hand(input.name, input.tensor, "", run->options));
+          Emit(input.name, input.tensor, "", run->options));
     }
     std::vector<std::string> wanted;
     for (const std::string& name : handed_) {
       if (run->options.Selects(name)) wanted.push_back(name);
     }
-    if (target_.ends_at_each) return RunToEach(wanted, run);
+    if (target_.ends_at_each) return RunForEachValue(wanted, run);
     const size_t most =
         target_.most_at_once == 0 ? wanted.size() : target_.most_at_once;
     int64_t duration_ns = 0;
@@ -394,7 +395,7 @@ class ForeignRunner : public Runner {
       NODEWISE_ASSIGN_OR_RETURN(
           const auto ran,
           Execute(WithOutputs(part), WrittenModel::kWithOutputs, 1, run));
-      NODEWISE_RETURN_IF_ERROR(HandAll(ran.get(), part, run));
+      NODEWISE_RETURN_IF_ERROR(EmitAll(ran.get(), part, run));
       if (ran != nullptr) {
         duration_ns += ran->answer.durations_ns[0];
         run->result.runtime = ran->answer.runtime;
@@ -406,24 +407,24 @@ class ForeignRunner : public Runner {
   }
 
   // Runs the model as it is for its outputs, and a part of it for each value.
-  absl::Status RunToEach(const std::vector<std::string>& wanted,
-                         NetworkRun* run) const {
-    NODEWISE_RETURN_IF_ERROR(RunUnseen(1, run));
+  absl::Status RunForEachValue(const std::vector<std::string>& wanted,
+                               NetworkRun* run) const {
+    NODEWISE_RETURN_IF_ERROR(RunUnobserved(1, run));
     for (const std::string& name : wanted) {
       const auto output = run->tensors.find(name);
       if (output != run->tensors.end()) {
-        NODEWISE_RETURN_IF_ERROR(Hand(name, output->second, "", run->options));
+        NODEWISE_RETURN_IF_ERROR(Emit(name, output->second, "", run->options));
         continue;
       }
       const auto ran = Execute({name}, WrittenModel::kEndingThere, 1, run);
       if (absl::IsUnavailable(ran.status())) {
-        NODEWISE_RETURN_IF_ERROR(Hand(name, NDArray(),
+        NODEWISE_RETURN_IF_ERROR(Emit(name, NDArray(),
                                       std::string(MessageOf(ran.status())),
                                       run->options));
         continue;
       }
       NODEWISE_RETURN_IF_ERROR(ran.status());
-      NODEWISE_RETURN_IF_ERROR(HandAll(ran->get(), {name}, run));
+      NODEWISE_RETURN_IF_ERROR(EmitAll(ran->get(), {name}, run));
     }
     return absl::OkStatus();
   }
@@ -485,10 +486,10 @@ class ForeignRunner : public Runner {
   // Hands out what is wanted of a run, which is null if there was nothing to
   // compute, and says which values the file does not have where they can be
   // asked for.
-  absl::Status HandAll(const ForeignRun* ran, const Names& wanted,
+  absl::Status EmitAll(const ForeignRun* ran, const Names& wanted,
                        NetworkRun* run) const {
     for (size_t i = 0; ran != nullptr && i < ran->asked.size(); ++i) {
-      NODEWISE_RETURN_IF_ERROR(HandOne(*ran, i, wanted, run));
+      NODEWISE_RETURN_IF_ERROR(EmitOne(*ran, i, wanted, run));
     }
     const ForeignModel& model = run->model;
     for (const std::string& name : wanted) {
@@ -499,7 +500,7 @@ class ForeignRunner : public Runner {
                              model.FindPatched(name) == nullptr;
       if (!is_hidden) continue;
       NODEWISE_RETURN_IF_ERROR(
-          Hand(name, NDArray(),
+          Emit(name, NDArray(),
                "it is inside a function, a branch or a loop of the file",
                run->options));
     }
@@ -519,7 +520,7 @@ class ForeignRunner : public Runner {
     return tensor;
   }
 
-  absl::Status HandOne(const ForeignRun& ran, size_t i, const Names& wanted,
+  absl::Status EmitOne(const ForeignRun& ran, size_t i, const Names& wanted,
                        NetworkRun* run) const {
     const std::string& name = ran.asked[i].name;
     const bool is_wanted = wanted.contains(name);
@@ -528,7 +529,7 @@ class ForeignRunner : public Runner {
       return absl::OkStatus();
     }
     if (IsOutput(name)) NODEWISE_RETURN_IF_ERROR(ran.CheckOutput(i));
-    const std::string& why_absent = ran.WhyAbsent(i);
+    const std::string& why_absent = ran.AbsenceReason(i);
     NDArray tensor;
     if (why_absent.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(tensor, KeepOutput(ran, i, run));
@@ -536,10 +537,10 @@ class ForeignRunner : public Runner {
       run->absent[name] = why_absent;
     }
     if (!is_wanted) return absl::OkStatus();
-    return Hand(name, tensor, why_absent, run->options);
+    return Emit(name, tensor, why_absent, run->options);
   }
 
-  absl::Status Hand(const std::string& name, const NDArray& tensor,
+  absl::Status Emit(const std::string& name, const NDArray& tensor,
                     const std::string& why_absent,
                     const RunOptions& options) const {
     if (!options.Selects(name)) return absl::OkStatus();
@@ -549,7 +550,7 @@ class ForeignRunner : public Runner {
     const auto id = network_.FindValue(name);
     item.is_network_input =
         id.ok() && network_.value(*id).kind == NetworkValue::Kind::kInput;
-    return options.sink->Take(item);
+    return options.sink->Consume(item);
   }
 
   absl::Status NameOutputs(NetworkRun* run) const {
@@ -620,8 +621,8 @@ struct AskedCase {
   std::string model;                // The path of its file.
 };
 
-absl::StatusOr<AskedCase> AskFor(const ForeignCase& each,
-                                 const ForeignModel& model) {
+absl::StatusOr<AskedCase> PrepareCase(const ForeignCase& each,
+                                      const ForeignModel& model) {
   const Network& network = *each.network;
   AskedCase asked;
   if (each.inputs.size() != network.inputs().size()) {
@@ -639,14 +640,14 @@ absl::StatusOr<AskedCase> AskFor(const ForeignCase& each,
   return asked;
 }
 
-absl::StatusOr<std::vector<AskedCase>> AskAll(
+absl::StatusOr<std::vector<AskedCase>> PrepareCases(
     absl::Span<const ForeignCase> cases, const ForeignFolder& folder) {
   std::vector<AskedCase> all;
   for (size_t i = 0; i < cases.size(); ++i) {
     NODEWISE_ASSIGN_OR_RETURN(
         ForeignModel model,
         ForeignModel::Create(*cases[i].network, nullptr, {}));
-    NODEWISE_ASSIGN_OR_RETURN(AskedCase asked, AskFor(cases[i], model));
+    NODEWISE_ASSIGN_OR_RETURN(AskedCase asked, PrepareCase(cases[i], model));
     // Cases of one network in a row share the file of its model.
     if (i > 0 && cases[i].network == cases[i - 1].network) {
       asked.model = all.back().model;
@@ -685,13 +686,13 @@ absl::StatusOr<std::vector<NDArray>> OutputsOf(
   return outputs;
 }
 
-absl::StatusOr<bool> AskWhetherItTakesCases(const ForeignCommand& command,
-                                            const ForeignLimits& limits,
-                                            const ForeignCase& one) {
+absl::StatusOr<bool> QueryCaseSupport(const ForeignCommand& command,
+                                      const ForeignLimits& limits,
+                                      const ForeignCase& one) {
   NODEWISE_ASSIGN_OR_RETURN(const ForeignFolder folder,
                             ForeignFolder::Create());
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<AskedCase> asked,
-                            AskAll({&one, 1}, folder));
+                            PrepareCases({&one, 1}, folder));
   // An answer to a usual request says it, so no program is asked about
   // something that it may not know.
   const ForeignRequest request{asked[0].model, asked[0].inputs, asked[0].asked};
@@ -755,9 +756,9 @@ std::shared_ptr<const NetworkProgram> ProgramOf(ForeignTarget target) {
   return std::make_shared<const NetworkProgram>(std::move(program));
 }
 
-bool TakesForeignCases(const ForeignCommand& command,
-                       const ForeignLimits& limits, const ForeignCase& one) {
-  return AskWhetherItTakesCases(command, limits, one).value_or(false);
+bool SupportsForeignCases(const ForeignCommand& command,
+                          const ForeignLimits& limits, const ForeignCase& one) {
+  return QueryCaseSupport(command, limits, one).value_or(false);
 }
 
 absl::StatusOr<std::vector<absl::StatusOr<std::vector<NDArray>>>>
@@ -766,7 +767,7 @@ RunForeignCases(const ForeignCommand& command, const ForeignLimits& limits,
   NODEWISE_ASSIGN_OR_RETURN(const ForeignFolder folder,
                             ForeignFolder::Create());
   NODEWISE_ASSIGN_OR_RETURN(const std::vector<AskedCase> asked,
-                            AskAll(cases, folder));
+                            PrepareCases(cases, folder));
   std::vector<ForeignRequest> requests;
   size_t tensors = 0;
   for (const AskedCase& each : asked) {

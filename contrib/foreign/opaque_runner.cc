@@ -59,7 +59,7 @@ absl::StatusOr<OneNode> Isolate(const OperatorDef& row, const ops::Opaque& op,
         op.constants.begin(), op.constants.end(), static_cast<int64_t>(i));
     const auto value =
         is_constant ? one.network.AddConstant(name, inputs[i])
-                    : one.network.AddInput(name, TensorType::Of(*inputs[i]));
+                    : one.network.AddInput(name, TensorType::From(*inputs[i]));
     if (!value.ok()) return value.status();
     if (!is_constant) one.inputs.push_back({name, inputs[i]});
     operation.inputs.push_back(*value);
@@ -68,7 +68,7 @@ absl::StatusOr<OneNode> Isolate(const OperatorDef& row, const ops::Opaque& op,
     operation.outputs.push_back(wanted[i] ? fmt::format("output_{}", i) : "");
     if (wanted[i]) one.outputs.push_back(i);
   }
-  operation.attrs = OpAttrs::Of(&row, op);
+  operation.attrs = OpAttrs::From(&row, op);
   NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                             one.network.AddOperation(std::move(operation)));
   std::vector<ValueId> outputs;

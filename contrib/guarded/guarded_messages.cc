@@ -197,10 +197,10 @@ absl::Status ReceiveTensor(HeadReader& head, PipeReader& reader,
   item.hash = TensorHash{HashKind::kXxh3, read.hash};
   if (read.contents == kAbsent) {
     item.why_absent = "only its hash was asked for";
-    return listener->Take(item);
+    return listener->Consume(item);
   }
   if (read.contents == kAsGiven) {
-    item.lasting = listener->FindGiven(read.key.node);
+    item.lasting = listener->FindGivenTensor(read.key.node);
   } else if (read.contents == kAsMade) {
     item.lasting = listener->FindMade(read.origin);
   } else {
@@ -214,7 +214,7 @@ absl::Status ReceiveTensor(HeadReader& head, PipeReader& reader,
         read.key.Name());
   }
   item.tensor = item.lasting.tensor();
-  return listener->Take(item);
+  return listener->Consume(item);
 }
 
 absl::Status ReceiveResult(HeadReader& head, PipeReader& reader,
@@ -225,7 +225,7 @@ absl::Status ReceiveResult(HeadReader& head, PipeReader& reader,
   for (const NamedTensor& output : result.outputs) {
     NODEWISE_RETURN_IF_ERROR(ReadContents(reader, output.tensor));
   }
-  return listener->Take(std::move(result));
+  return listener->Consume(std::move(result));
 }
 
 // Returns the tensor, compact and in host memory. Contents travel as one run of
@@ -271,9 +271,9 @@ absl::Status RunSender::Send(const TensorItem& item, bool hashes_suffice) {
   sent.hash = HashBytes(tensor.data(), tensor.bytes());
   if (hashes_suffice) {
     sent.contents = kAbsent;
-  } else if (IsAsGiven(item, tensor)) {
+  } else if (IsUnchangedInput(item, tensor)) {
     sent.contents = kAsGiven;
-  } else if (IsAsMade(item, sent.hash)) {
+  } else if (IsUnchangedOutput(item, sent.hash)) {
     sent.contents = kAsMade;
   }
   const bool is_made = item.key.role == TensorRole::kOutput;
@@ -287,7 +287,8 @@ absl::Status RunSender::Send(const TensorItem& item, bool hashes_suffice) {
 }
 
 // The child has a copy of what the waiting process had when it began.
-bool RunSender::IsAsGiven(const TensorItem& item, const NDArray& tensor) const {
+bool RunSender::IsUnchangedInput(const TensorItem& item,
+                                 const NDArray& tensor) const {
   if (!item.is_network_input) return false;
   const auto found = given_.find(item.key.node);
   if (found == given_.end()) return false;
@@ -299,7 +300,7 @@ bool RunSender::IsAsGiven(const TensorItem& item, const NDArray& tensor) const {
 // Hashes are compared and not contents, since the child keeps no copy of what
 // its nodes have made. The waiting process has kept the tensor itself, which it
 // then hands out again.
-bool RunSender::IsAsMade(const TensorItem& item, uint64_t hash) const {
+bool RunSender::IsUnchangedOutput(const TensorItem& item, uint64_t hash) const {
   if (item.key.role != TensorRole::kInput || item.origin == nullptr) {
     return false;
   }
@@ -317,8 +318,8 @@ absl::Status RunSender::Send(const RunResult& result) {
   return absl::OkStatus();
 }
 
-absl::Status HearMessage(PipeReader& reader, const std::string& source,
-                         RunListener* listener) {
+absl::Status ReceiveMessage(PipeReader& reader, const std::string& source,
+                            RunListener* listener) {
   uint32_t kind = 0;
   uint64_t bytes = 0;
   NODEWISE_RETURN_IF_ERROR(reader.Read(&kind, sizeof(kind)));

@@ -40,8 +40,8 @@ class RunSender {
   absl::Status SendHead(uint32_t kind, const std::string& head);
   absl::Status SendContents(const NDArray& tensor);
   // Returns whether the waiting process has these contents already.
-  bool IsAsGiven(const TensorItem& item, const NDArray& tensor) const;
-  bool IsAsMade(const TensorItem& item, uint64_t hash) const;
+  bool IsUnchangedInput(const TensorItem& item, const NDArray& tensor) const;
+  bool IsUnchangedOutput(const TensorItem& item, uint64_t hash) const;
 
   PipeWriter& writer_;
   const GivenTensors& given_;
@@ -54,18 +54,18 @@ class RunListener {
   virtual ~RunListener() = default;
   virtual absl::Status NodeBegins(uint32_t node) = 0;
   virtual absl::Status NodeEnds() = 0;
-  virtual absl::Status Take(const TensorItem& item) = 0;
-  virtual absl::Status Take(RunResult result) = 0;
+  virtual absl::Status Consume(const TensorItem& item) = 0;
+  virtual absl::Status Consume(RunResult result) = 0;
   // Return a tensor that the network was given, or one that was made and taken;
   // undefined if there is none.
-  virtual NDArray FindGiven(const std::string& name) const = 0;
+  virtual NDArray FindGivenTensor(const std::string& name) const = 0;
   virtual NDArray FindMade(const TensorKey& key) const = 0;
 };
 
 // Reads one message and hands it on. `source` names the run in tensors' keys.
 // Fails as the reader and the listener do, and with kDataLoss for bytes that
 // are not a message.
-absl::Status HearMessage(PipeReader& reader, const std::string& source,
-                         RunListener* listener);
+absl::Status ReceiveMessage(PipeReader& reader, const std::string& source,
+                            RunListener* listener);
 
 }  // namespace nodewise

@@ -63,7 +63,7 @@ class SendingSink : public TensorSink {
   SendingSink(RunSender* sender, bool hashes_suffice)
       : sender_(*sender), hashes_suffice_(hashes_suffice) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     return sender_.Send(item, hashes_suffice_);
   }
 
@@ -89,21 +89,21 @@ class Listener : public RunListener {
     running.reset();
     return absl::OkStatus();
   }
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const bool is_needed = options_.with_node_inputs &&
                            item.key.role == TensorRole::kOutput &&
                            item.lasting.defined();
     if (is_needed) made_[item.key] = item.lasting;
     return options_.sink == nullptr ? absl::OkStatus()
-                                    : options_.sink->Take(item);
+                                    : options_.sink->Consume(item);
   }
-  absl::Status Take(RunResult received) override {
+  absl::Status Consume(RunResult received) override {
     running.reset();
     result = std::move(received);
     return absl::OkStatus();
   }
 
-  NDArray FindGiven(const std::string& name) const override {
+  NDArray FindGivenTensor(const std::string& name) const override {
     return FindIn(given_, name);
   }
   NDArray FindMade(const TensorKey& key) const override {
@@ -160,7 +160,7 @@ NodeFailure::Kind KindOf(const ChildEnd& end) {
 
 // It is unknown then what the node would have done: the system takes memory
 // back like that.
-bool WasEndedFromOutside(const ChildEnd& end) {
+bool WasKilledFromOutside(const ChildEnd& end) {
   if (end.kind == ChildEnd::Kind::kVanished) return true;
   if (end.is_own) return false;
   constexpr int kSent[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP};
@@ -195,10 +195,11 @@ class GuardedRun : public PendingRun {
 
   absl::StatusOr<RunResult> Finish() override {
     const auto end = child_->Finish([&](PipeReader& reader) {
-      return HearMessage(reader, name_, &listener_);
+      return ReceiveMessage(reader, name_, &listener_);
     });
-    if (!end.ok()) return WhyNotReceived(end.status());
-    if (!ReturnedOk(*end) || !listener_.result.has_value()) return WhyNot(*end);
+    if (!end.ok()) return ReceiveFailure(end.status());
+    if (!ReturnedOk(*end) || !listener_.result.has_value())
+      return FailureOfChild(*end);
     NoteFloats(listener_.result->floats);
     return *std::move(listener_.result);
   }
@@ -223,7 +224,7 @@ class GuardedRun : public PendingRun {
   }
 
   // Bytes that are not a message were written by the node that was running.
-  absl::Status WhyNotReceived(const absl::Status& status) const {
+  absl::Status ReceiveFailure(const absl::Status& status) const {
     const std::optional<NodeId> running = Known(listener_.running);
     if (!absl::IsDataLoss(status) || !running.has_value()) return status;
     const GraphIndex& index = target_.index();
@@ -233,14 +234,14 @@ class GuardedRun : public PendingRun {
                     index.TitleOf(*running), status.code());
   }
 
-  absl::Status WhyNot(const ChildEnd& end) const {
+  absl::Status FailureOfChild(const ChildEnd& end) const {
     const int64_t limit_ms = options_.node_limit_ms;
     const GraphIndex& index = target_.index();
     const bool is_left_thread =
         end.is_left_thread && Known(NodeId{*end.left_by}).has_value();
     const auto running =
         is_left_thread ? NodeId{*end.left_by} : Known(listener_.running);
-    if (!running.has_value()) return WhyNotBetweenNodes(end);
+    if (!running.has_value()) return FailureBetweenNodes(end);
     const NodeId node = *running;
     const std::string title = index.TitleOf(node);
     if (MayBeLeftThread(end, node)) {
@@ -248,7 +249,7 @@ class GuardedRun : public PendingRun {
           "{}: {}: {}, or a thread did that which {} has left behind", name_,
           title, end.ToString(limit_ms), index.TitleOf(NodeId{*end.left_by}));
     }
-    if (WasEndedFromOutside(end)) {
+    if (WasKilledFromOutside(end)) {
       return Aborted("{}: {}: its process was ended from outside: {}", name_,
                      title, end.ToString(limit_ms));
     }
@@ -274,7 +275,7 @@ class GuardedRun : public PendingRun {
   }
 
   // The failure cannot be blamed on a node for sure.
-  absl::Status WhyNotBetweenNodes(const ChildEnd& end) const {
+  absl::Status FailureBetweenNodes(const ChildEnd& end) const {
     if (end.kind == ChildEnd::Kind::kReturned && !end.status.ok()) {
       return end.status;
     }
@@ -334,7 +335,7 @@ class GuardedRunner : public Runner {
   absl::StatusOr<std::unique_ptr<PendingRun>> StartChecked(
       std::vector<NDArray> tensors, const RunOptions& options) override {
     const std::vector<NamedTensor> given =
-        NameGiven(inputs(), std::move(tensors));
+        NameGivenTensors(inputs(), std::move(tensors));
     GivenTensors known = params_;
     for (const NamedTensor& each : given) known[each.name] = each.tensor;
     // `known` is copied by the fork itself, so both sides compare with the same

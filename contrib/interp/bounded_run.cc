@@ -3,7 +3,7 @@
 // A network that stands for a fused kernel is a chain: one operation, the
 // source, rounds, and what follows computes element by element. So an element
 // of the output depends on one of the source's, and moving that one within its
-// bounds moves the output within the carried bounds. IsSurelyWithin() first
+// bounds moves the output within the carried bounds. IsProvablyWithin() first
 // moves every element by a bound that follows from its own size, which costs
 // one more run of the chain. For the few elements that are left it works out
 // their own bounds, from those elements alone. Only All() runs the network
@@ -503,7 +503,7 @@ class OutputBounds : public BoundSource {
     return BoundSpans{bounds.proved, bounds.expected};
   }
 
-  absl::StatusOr<bool> IsSurelyWithin(
+  absl::StatusOr<bool> IsProvablyWithin(
       const DLTensor& actual, const UnboundedLimit& unbounded) override {
     if (!chain_.has_value()) return false;
     const ChainRun run{run_.network, *chain_, run_.kept};
@@ -523,7 +523,7 @@ class OutputBounds : public BoundSource {
     NDArray found = NDArray::Borrow(actual, nullptr);
     NODEWISE_RETURN_IF_ERROR(MakeReadable(&found));
     NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> left,
-                              LeftByLeastBounds(run, *least, found));
+                              UndecidedByLeastBounds(run, *least, found));
     if (must_know) {
       const std::vector<int64_t> known =
           ElementsBeyond(middle(), unbounded, found);
@@ -543,7 +543,7 @@ class OutputBounds : public BoundSource {
 
   // Returns the elements of the output that nothing is certain about when only
   // the least bounds of each number are known.
-  absl::StatusOr<std::vector<int64_t>> LeftByLeastBounds(
+  absl::StatusOr<std::vector<int64_t>> UndecidedByLeastBounds(
       const ChainRun& run, const LeastBounds& least,
       const NDArray& actual) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray moved,

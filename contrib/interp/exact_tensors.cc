@@ -44,7 +44,7 @@ bool IsSum(const OperatorDef& def) {
 
 bool IsSum(const Operation& operation) { return IsSum(operation.def()); }
 
-absl::Status NotExact(const Operation& operation, std::string_view why) {
+absl::Status InexactError(const Operation& operation, std::string_view why) {
   return Unimplemented("{} ({}) {}", operation.name, operation.kind(), why);
 }
 
@@ -64,10 +64,11 @@ absl::Status CheckKinds(const Network& network) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     if (!MayBeExact(operation.def())) {
-      return NotExact(operation, "rounds any input");
+      return InexactError(operation, "rounds any input");
     }
     if (!HasWholeFactors(operation)) {
-      return NotExact(operation, "multiplies by numbers that are not whole");
+      return InexactError(operation,
+                          "multiplies by numbers that are not whole");
     }
   }
   return absl::OkStatus();
@@ -185,7 +186,7 @@ class ExactRun {
                                 SizesOf(output, fits ? made[i] : NDArray()));
       if (!IsSum(operation) || !IsFloat(output.dtype())) continue;
       if (!IsWhole(output) || !IsWhole(made[i])) {
-        return NotExact(operation, "makes numbers that are not whole");
+        return InexactError(operation, "makes numbers that are not whole");
       }
       if (IsBelowFirstGap(made[i])) continue;
       return OutOfRange("{} ({}) adds up too much for its type", operation.name,
@@ -209,7 +210,7 @@ class ExactRun {
       }
       if (!IsSum(operation) || !IsFloat(inputs.back().dtype())) continue;
       if (!IsWhole(inputs.back())) {
-        return NotExact(operation, "reads numbers that are not whole");
+        return InexactError(operation, "reads numbers that are not whole");
       }
     }
     if (operation.kind() == "Sub") {
@@ -280,7 +281,7 @@ absl::StatusOr<ExactTensors> DrawExactTensors(const Network& network,
   return absl::UnimplementedError(std::string(MessageOf(last)));
 }
 
-std::shared_ptr<ExactSource> ExactSource::Of(const Network& network) {
+std::shared_ptr<ExactSource> ExactSource::Create(const Network& network) {
   if (!MayBeExact(network)) return nullptr;
   return std::shared_ptr<ExactSource>(new ExactSource(network));
 }

@@ -42,8 +42,8 @@ class RowEvaluator : public Evaluator {
 
 // An operation whose types are all known beforehand is checked and inferred
 // once, when the interpreter is made.
-Support AskReference(const OpAttrs& attrs, const Inputs& inputs,
-                     absl::Span<const OutputInfo> outputs) {
+Support QueryReference(const OpAttrs& attrs, const Inputs& inputs,
+                       absl::Span<const OutputInfo> outputs) {
   Support support;
   if (attrs.def().evaluate == nullptr) {
     return {false, "it has no definition to compute it by", {}};
@@ -124,7 +124,7 @@ absl::Status CheckInputs(const Network& network,
       return InvalidArgument("input {}: is not given", value.name);
     }
     if (IsOfType(inputs[i], value.type)) continue;
-    const TensorType type = TensorType::Of(*inputs[i]);
+    const TensorType type = TensorType::From(*inputs[i]);
     if (AreCompatible(type, value.type)) continue;
     return InvalidArgument("input {}: is {}, expected {}", value.name,
                            ToString(type), ToString(value.type));
@@ -249,7 +249,7 @@ const Evaluator& ReferenceEvaluator() {
 }
 
 const Target& ReferenceTarget() {
-  static constexpr Target kReference = {{"reference", "cpu"}, &AskReference};
+  static constexpr Target kReference = {{"reference", "cpu"}, &QueryReference};
   return kReference;
 }
 

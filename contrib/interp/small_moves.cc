@@ -106,7 +106,7 @@ class BoundSizes {
         count_(bounds.half_ulps),
         half_ulps_(dtype) {}
 
-  double Of(double x) const {
+  double MoveOf(double x) const {
     const double size = relative_ * std::fabs(x) + count_ * half_ulps_(x);
     return x == 0 ? 0 : size;
   }
@@ -123,7 +123,7 @@ void MoveSpan(const T* __restrict from, int64_t count, BoundSizes sizes,
               T* __restrict to) {
   for (int64_t i = 0; i < count; ++i) {
     const double x = ToDouble(from[i]);
-    to[i] = MovedBy(from[i], std::copysign(sizes.Of(x), x));
+    to[i] = MovedBy(from[i], std::copysign(sizes.MoveOf(x), x));
   }
 }
 template <typename T>
@@ -133,7 +133,8 @@ void MoveSpanFurther(const T* __restrict from, const T* __restrict via,
   for (int64_t i = 0; i < count; ++i) {
     const double x = ToDouble(from[i]);
     const double distance = ToDouble(via[i]) - x;
-    const double size = std::max(std::fabs(distance), least.Of(x)) + more.Of(x);
+    const double size =
+        std::max(std::fabs(distance), least.MoveOf(x)) + more.MoveOf(x);
     to[i] = MovedBy(from[i], std::copysign(size, distance == 0 ? x : distance));
   }
 }

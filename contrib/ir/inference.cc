@@ -100,7 +100,7 @@ absl::Status CheckOnce(const Target& target, const NetworkData& data,
 // frees them.
 constexpr int kMostBodyDepth = 64;
 
-std::string Several(size_t count, const char* what) {
+std::string PluralOf(size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
@@ -109,14 +109,14 @@ std::string Several(size_t count, const char* what) {
 absl::Status CheckCount(const Operation& operation, const char* what,
                         size_t count, size_t fewest, size_t most) {
   if (count >= fewest && count <= most) return absl::OkStatus();
-  std::string wanted = Several(fewest, what);
+  std::string wanted = PluralOf(fewest, what);
   if (most == SIZE_MAX) {
     wanted += " or more";
   } else if (most != fewest) {
-    wanted = fmt::format("{} to {}", fewest, Several(most, what));
+    wanted = fmt::format("{} to {}", fewest, PluralOf(most, what));
   }
   return Invalid("{}: has {}, expected {} (of {})", PlaceOf(operation),
-                 Several(count, what), wanted, operation.kind());
+                 PluralOf(count, what), wanted, operation.kind());
 }
 
 // Only an input with a name of its own can be left out: of a variadic one, and
@@ -299,7 +299,8 @@ absl::StatusOr<OutputInfos> InferOutputs(const NetworkData& data,
   if (infos->size() != operation.outputs.size()) {
     return Internal("{}: Infer of {} speaks of {}, expected {}",
                     PlaceOf(operation), operation.kind(),
-                    Several(infos->size(), "output"), operation.outputs.size());
+                    PluralOf(infos->size(), "output"),
+                    operation.outputs.size());
   }
   for (size_t i = 0; i < infos->size(); ++i) {
     OutputInfo& info = (*infos)[i];

@@ -195,7 +195,7 @@ std::vector<std::string> DimNames(const Network& network) {
 
 // Returns the sizes that the names in a type have in data of that type.
 absl::StatusOr<Sizes> SizesIn(const TensorType& type, const DLTensor& data) {
-  const TensorType given = TensorType::Of(data);
+  const TensorType given = TensorType::From(data);
   NODEWISE_RETURN_IF_ERROR(Unite(given, type).status());
   Sizes sizes;
   if (!type.has_rank()) return sizes;
@@ -450,7 +450,7 @@ absl::StatusOr<ValueId> Network::AddConstant(
   const std::string place = fmt::format("constant {}", Shortened(name));
   if (!data.defined()) return Invalid("{}: has no data", place);
   NetworkValue value{.kind = NetworkValue::Kind::kConstant,
-                     .type = TensorType::Of(*data)};
+                     .type = TensorType::From(*data)};
   NODEWISE_RETURN_IF_ERROR(At(place, CheckType(value.type)));
   auto host = ConstantData(std::move(data));
   if (!host.ok()) return At(place, host.status());
@@ -612,7 +612,7 @@ absl::Status Network::Freeze(ValueId input, NDArray data) {
   NODEWISE_RETURN_IF_ERROR(CheckInput(*this, input, "input"));
   const std::string place = TitleOf(data_, input);
   if (!data.defined()) return Invalid("{}: no data to freeze it to", place);
-  NODEWISE_RETURN_IF_ERROR(At(place, CheckType(TensorType::Of(*data))));
+  NODEWISE_RETURN_IF_ERROR(At(place, CheckType(TensorType::From(*data))));
   auto sizes = SizesIn(value(input).type, *data);
   if (!sizes.ok()) return At(place, sizes.status());
   auto host = ConstantData(std::move(data));

@@ -47,7 +47,7 @@ class NetworkCheck {
   void CheckInformation();
   // `damaged` are bodies that must not be shown to operators.
   void CheckInference(const std::unordered_set<const Network*>& damaged);
-  void AskTargets(absl::Span<const Target> targets);
+  void QueryTargets(absl::Span<const Target> targets);
 
   const NetworkData& data() const { return data_; }
   size_t errors() const { return errors_; }
@@ -94,7 +94,7 @@ class NetworkCheck {
   bool CheckOperator(OperationId id, const Operation& operation);
   bool CheckBodies(OperationId id, const Operation& operation);
   int OpsetOf(std::string_view domain) const;
-  bool HasSaneInputs(const Operation& operation) const;
+  bool HasValidInputs(const Operation& operation) const;
   void CheckInferred(OperationId id, const Operation& operation);
 
   Subject About(OperationId id) const;

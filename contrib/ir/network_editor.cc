@@ -299,7 +299,7 @@ void NetworkEditor::MakeConstant(ValueId input, NDArray tensor) {
     value(input).data = NDArray();
   });
   inputs.erase(std::ranges::find(inputs, input));
-  OutputInfo info(TensorType::Of(*tensor));
+  OutputInfo info(TensorType::From(*tensor));
   info.elements = ElementsOf(tensor);
   value(input).kind = NetworkValue::Kind::kConstant;
   value(input).data = std::move(tensor);

@@ -94,11 +94,11 @@ class NetworkReader {
   absl::StatusOr<NetworkData> Read() {
     if (!TakeKeyword("network")) return Expected("network", text_);
     NODEWISE_ASSIGN_OR_RETURN(data_.name, TakeQuoted(&text_));
-    NODEWISE_RETURN_IF_ERROR(Need('{'));
+    NODEWISE_RETURN_IF_ERROR(ExpectChar('{'));
     data_.opsets.clear();
     while (!TakeChar(&text_, '}')) {
       NODEWISE_RETURN_IF_ERROR(ReadStatement());
-      NODEWISE_RETURN_IF_ERROR(Need(';'));
+      NODEWISE_RETURN_IF_ERROR(ExpectChar(';'));
     }
     if (!has_order_) data_.order = as_written_;
     FillUses();
@@ -114,7 +114,7 @@ class NetworkReader {
     return false;
   }
 
-  absl::Status Need(char c) {
+  absl::Status ExpectChar(char c) {
     if (TakeChar(&text_, c)) return absl::OkStatus();
     return Expected(std::string(1, c), text_);
   }
@@ -185,11 +185,11 @@ class NetworkReader {
   absl::Status ReadConstant(NetworkValue* value) {
     value->kind = NetworkValue::Kind::kConstant;
     NODEWISE_ASSIGN_OR_RETURN(value->name, TakeQuoted(&text_));
-    NODEWISE_RETURN_IF_ERROR(Need('='));
+    NODEWISE_RETURN_IF_ERROR(ExpectChar('='));
     const std::string_view start = SkipBlanks(&text_);
     NODEWISE_ASSIGN_OR_RETURN(value->data, TakeTensor(&text_));
     if (!value->data.defined()) return ExpectedAt(start, "data", &text_);
-    value->type = TensorType::Of(*value->data);
+    value->type = TensorType::From(*value->data);
     value->elements = ElementsOf(value->data);
     return absl::OkStatus();
   }
@@ -256,13 +256,13 @@ class NetworkReader {
     Operation operation;
     operation.id = id;
     NODEWISE_ASSIGN_OR_RETURN(operation.name, TakeQuoted(&text_));
-    NODEWISE_RETURN_IF_ERROR(Need('='));
+    NODEWISE_RETURN_IF_ERROR(ExpectChar('='));
     const std::string_view kind = SkipBlanks(&text_);
     NODEWISE_ASSIGN_OR_RETURN(const OperatorDef* def, ReadKind());
-    NODEWISE_RETURN_IF_ERROR(Need('('));
+    NODEWISE_RETURN_IF_ERROR(ExpectChar('('));
     if (!TakeChar(&text_, ')')) {
       NODEWISE_ASSIGN_OR_RETURN(operation.inputs, ReadValueIds());
-      NODEWISE_RETURN_IF_ERROR(Need(')'));
+      NODEWISE_RETURN_IF_ERROR(ExpectChar(')'));
     }
     NODEWISE_ASSIGN_OR_RETURN(const std::vector<NamedAttr> attrs, ReadAttrs());
     if (def != nullptr) {
@@ -289,7 +289,7 @@ class NetworkReader {
     if (TakeKeyword("none")) return nullptr;
     const std::string_view start = text_;
     NODEWISE_ASSIGN_OR_RETURN(const std::string name, TakeName(&text_));
-    NODEWISE_RETURN_IF_ERROR(Need('@'));
+    NODEWISE_RETURN_IF_ERROR(ExpectChar('@'));
     NODEWISE_ASSIGN_OR_RETURN(const int64_t version, TakeInteger(&text_));
     std::string domain;
     if (TakeKeyword("of")) {
@@ -313,12 +313,12 @@ class NetworkReader {
     const auto take = [&](std::string_view*) -> absl::StatusOr<NamedAttr> {
       NamedAttr attr;
       NODEWISE_ASSIGN_OR_RETURN(attr.name, TakeName(&text_));
-      NODEWISE_RETURN_IF_ERROR(Need(':'));
+      NODEWISE_RETURN_IF_ERROR(ExpectChar(':'));
       NODEWISE_ASSIGN_OR_RETURN(attr.value, ReadAttrValue());
       return attr;
     };
     NODEWISE_ASSIGN_OR_RETURN(auto attrs, TakeItems<NamedAttr>(&text_, take));
-    NODEWISE_RETURN_IF_ERROR(Need('}'));
+    NODEWISE_RETURN_IF_ERROR(ExpectChar('}'));
     return attrs;
   }
 

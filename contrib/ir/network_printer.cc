@@ -46,7 +46,7 @@ std::vector<Use> Sorted(std::vector<Use> uses) {
 }
 
 // Behind a type stand the one that a run found, and known elements.
-std::string FoundAndElements(const NetworkValue& value) {
+std::string FoundTypeText(const NetworkValue& value) {
   std::string text;
   if (value.found.has_value()) text += " found " + ToString(*value.found);
   if (value.elements.has_value()) {
@@ -127,7 +127,7 @@ class Printer {
     ForEachValue(data_, [&](ValueId id, const NetworkValue& value) {
       if (value.kind != NetworkValue::Kind::kConstant || !IsPlain(value, id) ||
           !value.data.defined() ||
-          !(TensorType::Of(*value.data) == value.type) ||
+          !(TensorType::From(*value.data) == value.type) ||
           value.elements != ElementsOf(value.data)) {
         return;
       }
@@ -238,7 +238,7 @@ class Printer {
       }
       is_written_[Index(output)] = true;
       text += fmt::format(" {}: {}{}", Quoted(value->name),
-                          ToString(value->type), FoundAndElements(*value));
+                          ToString(value->type), FoundTypeText(*value));
     }
     return text.empty() ? "none" : text;
   }
@@ -278,7 +278,7 @@ class Printer {
     if (value.data.defined()) {
       text += " = " + TensorText(value.data, options_.max_elements);
     }
-    text += FoundAndElements(value);
+    text += FoundTypeText(value);
     if (value.producer != kNoOperation || value.slot != 0) {
       text += fmt::format(" from {}.{}", IdText(value.producer), value.slot);
     }

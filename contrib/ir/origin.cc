@@ -123,7 +123,7 @@ std::optional<SourceLine> ReadJaxFrame(std::string_view text) {
 // Whether a frame is of what runs models and not of what defines one. Models
 // are installed packages, too (transformers, timm): their lines say more than
 // that of the script that calls the model.
-bool IsOfFramework(const SourceLine& frame) {
+bool IsFrameworkFrame(const SourceLine& frame) {
   if (frame.file.starts_with('<')) return true;  // "<eval_with_key>.24"
   std::string file = frame.file;
   std::ranges::replace(file, '\\', '/');
@@ -153,7 +153,7 @@ std::optional<SourceLine> FindInPythonTrace(
   std::optional<SourceLine> found;
   for (size_t i = 0; i < lines.size(); ++i) {
     auto frame = ReadPythonFrame(lines[i]);
-    if (!frame.has_value() || IsOfFramework(*frame)) continue;
+    if (!frame.has_value() || IsFrameworkFrame(*frame)) continue;
     const bool has_code =
         i + 1 < lines.size() && !ReadPythonFrame(lines[i + 1]).has_value();
     if (has_code) frame->code = std::string(lines[i + 1]);
@@ -261,7 +261,7 @@ std::optional<SourceLine> FindSourceLine(std::string_view trace) {
   for (const std::string_view line : lines) {
     for (const auto read : {&ReadTorchScriptFrame, &ReadJaxFrame}) {
       auto frame = read(line);
-      if (frame.has_value() && !IsOfFramework(*frame)) return frame;
+      if (frame.has_value() && !IsFrameworkFrame(*frame)) return frame;
     }
   }
   return std::nullopt;

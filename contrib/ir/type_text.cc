@@ -416,7 +416,7 @@ absl::StatusOr<TensorType> ParseTensorType(std::string_view text) {
 
 std::string TensorText(const NDArray& tensor, size_t max_elements) {
   if (!tensor.defined()) return std::string(kNoTensor);
-  const TensorType type = TensorType::Of(*tensor);
+  const TensorType type = TensorType::From(*tensor);
   const std::string start = ToString(type) + " ";
   // A damaged network may hold data that must not be touched: it is said so
   // where its hash would be.

@@ -173,7 +173,7 @@ std::vector<Finding> Verify(const NetworkData& data,
   // Targets are only shown valid networks: they may follow the links.
   if (!targets.empty() && sink.errors() == 0) {
     for (const auto& [body, check] : networks) {
-      check->AskTargets(targets);
+      check->QueryTargets(targets);
     }
   }
   return sink.TakeSorted();
@@ -271,7 +271,7 @@ void NetworkCheck::Add(const FindingKind& kind, Subject subject,
 
 // Bodies are networks of their own here, so that each operation in them is
 // asked about with its own place.
-void NetworkCheck::AskTargets(absl::Span<const Target> targets) {
+void NetworkCheck::QueryTargets(absl::Span<const Target> targets) {
   for (const OperationId id : data_.order) {
     const Operation& operation = *Find(data_, id);
     const std::vector<InputInfo> inputs = InputInfosOf(data_, operation.inputs);
@@ -313,7 +313,7 @@ void NetworkCheck::CheckInference(
     const std::unordered_set<const Network*>& damaged) {
   ForEachOperation(data_, [&](OperationId id, const Operation& operation) {
     if (is_askable_[Index(id)] && !HasBodyAmong(operation.attrs, damaged) &&
-        HasSaneInputs(operation)) {
+        HasValidInputs(operation)) {
       CheckInferred(id, operation);
     }
   });
@@ -417,7 +417,7 @@ void NetworkCheck::CheckConstant(ValueId id, const NetworkValue& value) {
     is_sane_[Index(id)] = false;
   };
   if (!value.data.defined()) return add("is a constant without data", "data");
-  const TensorType type = TensorType::Of(*value.data);
+  const TensorType type = TensorType::From(*value.data);
   if (!CheckType(type).ok()) {
     return add("has data that cannot be", ToString(type));
   }
@@ -493,7 +493,7 @@ bool NetworkCheck::CheckBodies(OperationId id, const Operation& operation) {
 }
 
 // An optional input that is not given is sane.
-bool NetworkCheck::HasSaneInputs(const Operation& operation) const {
+bool NetworkCheck::HasValidInputs(const Operation& operation) const {
   return std::ranges::all_of(operation.inputs, [this](ValueId input) {
     return input == kNoValue ||
            (Find(data_, input) != nullptr && is_sane_[Index(input)]);

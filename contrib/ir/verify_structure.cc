@@ -88,7 +88,7 @@ class Peeler {
 using Link = std::tuple<uint32_t, uint32_t, uint32_t>;
 
 // Says how an existing operation really uses a slot.
-std::string WhatItReads(const NetworkData& data, const Operation& operation,
+std::string SlotUseText(const NetworkData& data, const Operation& operation,
                         uint32_t slot) {
   if (slot == kBarrierSlot) return "does not wait for it";
   if (slot >= operation.inputs.size()) {
@@ -311,7 +311,7 @@ void NetworkCheck::CheckUses() {
     const std::string what =
         operation == nullptr ? "which does not exist"
         : is_read            ? "more often than it reads it"
-                             : "which " + WhatItReads(data_, *operation, slot);
+                             : "which " + SlotUseText(data_, *operation, slot);
     const NetworkValue& value = *data_.values[id];
     Structure(
         About(value), PlaceOf(data_, value),

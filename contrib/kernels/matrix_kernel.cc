@@ -65,7 +65,7 @@ constexpr Level kLevels[] = {
 absl::Span<const Level> AllLevels() { return kLevels; }
 
 const Level& BestLevel() {
-  static const Level* const best = FirstThatWorks(AllLevels());
+  static const Level* const best = FirstSupported(AllLevels());
   return *best;
 }
 

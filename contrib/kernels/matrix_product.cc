@@ -61,7 +61,7 @@ int64_t PartOf(int64_t size, int64_t most, int64_t unit) {
   return CeilDiv(part, unit) * unit;
 }
 
-bool IsThin(const ProductSizes& sizes) {
+bool HasFewRows(const ProductSizes& sizes) {
   return sizes.right_is_side_by_side && sizes.rows <= kThinRows;
 }
 
@@ -83,9 +83,9 @@ Tiling TilingOf(const ProductSizes& sizes, int64_t most_rows,
 // pack the right factor again and again.
 Tiling TilingFor(const ProductSizes& sizes, int workers) {
   const int64_t enough = 4 * int64_t{workers};
-  const int64_t plenty = IsThin(sizes) ? enough : 4 * enough;
+  const int64_t plenty = HasFewRows(sizes) ? enough : 4 * enough;
   Tiling tiling = TilingOf(sizes, kMostRows,
-                           IsThin(sizes) ? kMostThinColumns : kMostColumns);
+                           HasFewRows(sizes) ? kMostThinColumns : kMostColumns);
   while (workers > 1 && tiling.tiles < plenty) {
     const bool may_be_narrower = tiling.columns >= 2 * kFewestColumns;
     if (may_be_narrower &&
@@ -108,7 +108,7 @@ class TileMaker {
         terms_(terms),
         tiling_(tiling),
         level_(matrix_kernel::BestLevel()),
-        is_thin_(IsThin(sizes)),
+        is_thin_(HasFewRows(sizes)),
         chunk_(std::min(tiling.rows, kChunkRows)) {
     const int64_t most_steps =
         is_thin_ ? std::min(kDepth, kThinBlock / tiling.columns) : kDepth;
@@ -141,7 +141,7 @@ class TileMaker {
  private:
   void AddSteps(const ProductTile& tile, int64_t step, int64_t steps,
                 PackStrips left, PackStrips right) {
-    const int64_t columns = matrix_kernel::FilledUp(tile.columns);
+    const int64_t columns = matrix_kernel::PaddedColumns(tile.columns);
     const int64_t strip = is_thin_ ? columns : kStripColumns;
     right({tile.item, tile.column, tile.columns, step, steps, strip,
            right_.get()});

@@ -11,8 +11,8 @@
 namespace nodewise {
 namespace {
 
-using matrix_kernel::FilledUp;
 using matrix_kernel::kStripColumns;
+using matrix_kernel::PaddedColumns;
 
 // With so few rows, and many items, the matrix product is slower in any case;
 // else it is slower where a row of outputs fills vectors, and the weights fit
@@ -97,7 +97,7 @@ struct TapPlan {
   }
   // A row of outputs is made in parts of so many columns.
   int64_t part_columns() const {
-    return std::min(FilledUp(last.output), kColumnsAtOnce);
+    return std::min(PaddedColumns(last.output), kColumnsAtOnce);
   }
   int64_t parts_of_row() const {
     return (last.output + part_columns() - 1) / part_columns();
@@ -210,7 +210,7 @@ struct PartMaker {
     FindLines(row, column, kept);
     matrix_kernel::BestLevel().sum_taps(
         {sizes.depth, lines.data(), weights.data(), sizes.rows,
-         FilledUp(columns), made.data(), width});
+         PaddedColumns(columns), made.data(), width});
     store({item, 0, sizes.rows, row * plan.last.output + column, columns,
            made.data(), width});
   }

@@ -146,7 +146,7 @@ constexpr Level kLevels[] = {
 };
 
 const Level& BestLevel() {
-  static const Level* const best = FirstThatWorks(AllLevels());
+  static const Level* const best = FirstSupported(AllLevels());
   return *best;
 }
 

@@ -177,7 +177,7 @@ void WindowColumns::PackAs(const T* image, const Strips& strips) const {
     done += run.count;
     rows.runs.push_back(std::move(run));
   }
-  const int64_t filled = matrix_kernel::FilledUp(strips.lines);
+  const int64_t filled = matrix_kernel::PaddedColumns(strips.lines);
   std::vector<double> row(static_cast<size_t>(filled));
   for (int64_t k = 0; k < strips.steps; ++k) {
     const Tap tap = TapOf(strips.step + k);

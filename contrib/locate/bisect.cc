@@ -71,7 +71,7 @@ struct NewReports {
 
   // Only what the nodes that were judged have read counts, and the outputs,
   // which the caller reads.
-  void NoteWrittenOver(const Overwriting& found) {
+  void RecordOverwrite(const Overwriting& found) {
     const size_t end = index.graph().nodes.size();
     if (Index(found.reader) != end) {
       NodeReport* const reader = Find(found.reader);
@@ -104,13 +104,13 @@ std::vector<NodeId> AddVerdicts(const GraphIndex& index,
     added.Add(ReportUnchecked(index, skipped.node, skipped.why));
   }
   const auto overwritten = FindOverwritten(index, hashes);
-  for (const Overwriting& found : overwritten) added.NoteWrittenOver(found);
+  for (const Overwriting& found : overwritten) added.RecordOverwrite(found);
   std::vector<NodeId> accused;
   for (NodeReport& report : added.reports) {
     // The outputs show its error, however small it is here.
     if (report.node == first) report.evidence.accumulated = Verdict::kError;
     Conclude(index, overwritten, &report);
-    if (Accuses(report.verdict)) {
+    if (IsCulpritVerdict(report.verdict)) {
       accused.push_back(report.node);
       AddCulprit(report, VictimsOf(index, overwritten, report.node), located);
     } else {
@@ -152,7 +152,7 @@ void AddStandIns(const GraphIndex& index, const StandIns& stand_ins,
     NodeReport& report = located->nodes[i];
     if (!keys.contains(report.key)) continue;
     Conclude(index, {}, &report);
-    if (!Accuses(report.verdict)) continue;
+    if (!IsCulpritVerdict(report.verdict)) continue;
     located->culprits.push_back({i, std::nullopt, {}});
   }
   SortByNode(located);
@@ -168,7 +168,8 @@ Masking MaskingBefore(NodeId first, const LocateResult& located) {
       masking = std::max(masking, Masking::kPossible);
     }
     // A plan fault spoils what another node reads.
-    if (Accuses(report.verdict) && report.verdict != NodeVerdict::kPlanFault) {
+    if (IsCulpritVerdict(report.verdict) &&
+        report.verdict != NodeVerdict::kPlanFault) {
       masking = Masking::kCertain;
     }
   }
@@ -225,7 +226,7 @@ struct Bisector {
     if (search.is_cut) return absl::OkStatus();
     NODEWISE_RETURN_IF_ERROR(RunBoth());
     if (wrong.empty()) return absl::OkStatus();
-    NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, AskEndsAgain());
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, RecheckEnds());
     if (!is_steady) return absl::OkStatus();
     for (bool goes_on = true; goes_on;) {
       const auto asks = [this](size_t k) -> absl::StatusOr<bool> {
@@ -233,10 +234,10 @@ struct Bisector {
         return Note(k, left).is_yes();
       };
       NODEWISE_ASSIGN_OR_RETURN(const size_t found,
-                                FirstLeap(0, path.size(), asks));
+                                BisectFirstTrue(0, path.size(), asks));
       NODEWISE_ASSIGN_OR_RETURN(const bool can_be_mended, Confirm(found));
       if (!can_be_mended) break;
-      NODEWISE_ASSIGN_OR_RETURN(goes_on, Mend());
+      NODEWISE_ASSIGN_OR_RETURN(goes_on, ReplaceCulprits());
     }
     return absl::OkStatus();
   }
@@ -332,7 +333,7 @@ struct Bisector {
   // Halving asks for a cut between what it knows; what is kept is made anew for
   // that part of the path where it does not reach so far.
   absl::StatusOr<double> Ask(size_t cut) {
-    if (!IsKept(cut)) NODEWISE_RETURN_IF_ERROR(KeepAround(cut));
+    if (!IsKept(cut)) NODEWISE_RETURN_IF_ERROR(KeepNeighbouringCuts(cut));
     return AskOf(cut, kept);
   }
 
@@ -342,7 +343,7 @@ struct Bisector {
     });
   }
 
-  absl::Status KeepAround(size_t cut) {
+  absl::Status KeepNeighbouringCuts(size_t cut) {
     size_t low = 0, high = path.size();
     for (const BisectQuestion& question : result.questions) {
       if (question.round != round) continue;
@@ -380,7 +381,7 @@ struct Bisector {
   }
 
   // Returns false if the candidate is not deterministic, with its culprits.
-  absl::StatusOr<bool> AskEndsAgain() {
+  absl::StatusOr<bool> RecheckEnds() {
     Note(0, 0);
     Note(path.size(), 1);
     NODEWISE_ASSIGN_OR_RETURN(const double none, AskOf(0, kept));
@@ -469,7 +470,7 @@ struct Bisector {
   // Has the candidate run with the reference's tensors in place of all
   // culprits'. If outputs are wrong all the same, there are more: returns true,
   // and the next questions are about that run.
-  absl::StatusOr<bool> Mend() {
+  absl::StatusOr<bool> ReplaceCulprits() {
     if (accused.size() == 1 && patches.empty()) {
       patches = std::move(replacements);
     } else {
@@ -560,7 +561,7 @@ absl::StatusOr<BisectResult> Bisect(const BisectRequest& request,
       return result;
     }
     NODEWISE_RETURN_IF_ERROR(
-        search.GoOnAfter(result.status(), bisector.result.candidate_runs));
+        search.ContinueAfter(result.status(), bisector.result.candidate_runs));
     // The run that a node has ended counts as a run, too.
     candidate_runs += bisector.result.candidate_runs + 1;
     reference_runs += bisector.result.reference_runs;

@@ -507,7 +507,7 @@ struct CauseSearch {
     if (auto cause = Saturation()) return cause;
     if (auto cause = Step()) return cause;
     if (auto cause = Precision()) return cause;
-    if (auto cause = Mistake()) return cause;
+    if (auto cause = OperatorMistake()) return cause;
     return Pattern();
   }
 
@@ -623,7 +623,7 @@ struct CauseSearch {
 
   // Mistakes are looked for in regions of one operation alone: changes of
   // several operations may explain anything.
-  std::optional<Cause> Mistake() const {
+  std::optional<Cause> OperatorMistake() const {
     // The edits are of one operation, and are computed without the others.
     const Network& region = node.region;
     if (region.order().size() != 1) return std::nullopt;

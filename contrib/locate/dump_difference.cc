@@ -109,9 +109,9 @@ std::string_view ReasonFor(const DumpDifference& where, NodeId node) {
              : "an input or a parameter, which the network does not compute";
 }
 
-absl::StatusOr<DumpDifference> WhereDumpsDiffer(const std::string& expected,
-                                                const std::string& actual,
-                                                const Comparison& comparison) {
+absl::StatusOr<DumpDifference> LocateDumpDifference(
+    const std::string& expected, const std::string& actual,
+    const Comparison& comparison) {
   NODEWISE_ASSIGN_OR_RETURN(Graph graph, GraphOfDump(expected));
   NODEWISE_ASSIGN_OR_RETURN(const Graph other, GraphOfDump(actual));
   NODEWISE_RETURN_IF_ERROR(CheckIsSameGraph(graph, other, expected, actual));

@@ -12,8 +12,8 @@ namespace {
 
 // Returns whether one of the cuts, which are sorted, lies where the entry is
 // live.
-bool IsLiveAtAny(const BisectPath::Live& live,
-                 const std::vector<size_t>& cuts) {
+bool IsLiveAtAnyCut(const BisectPath::Live& live,
+                    const std::vector<size_t>& cuts) {
   const auto found = std::ranges::lower_bound(cuts, live.from);
   return found != cuts.end() && *found <= live.to;
 }
@@ -50,7 +50,7 @@ std::vector<NodeId> NodesBefore(const GraphIndex& index,
 
 }  // namespace
 
-absl::StatusOr<size_t> FirstLeap(
+absl::StatusOr<size_t> BisectFirstTrue(
     size_t low, size_t high,
     absl::FunctionRef<absl::StatusOr<bool>(size_t)> asks) {
   while (high - low > 1) {
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<size_t>> SmallestSet(
   size_t count = items.size();
   bool is_enough = false;
   while (!is_enough && count > 0) {
-    NODEWISE_ASSIGN_OR_RETURN(count, FirstLeap(0, count, [&](size_t k) {
+    NODEWISE_ASSIGN_OR_RETURN(count, BisectFirstTrue(0, count, [&](size_t k) {
                                 return holds(with_first(k));
                               }));
     found.push_back(items[--count]);
@@ -142,7 +142,7 @@ BisectPath::BisectPath(const GraphIndex& graph_index,
 std::vector<EntryId> BisectPath::LiveAt(const std::vector<size_t>& cuts) const {
   std::vector<EntryId> entries;
   for (const Live& each : live) {
-    if (IsLiveAtAny(each, cuts)) entries.push_back(each.entry);
+    if (IsLiveAtAnyCut(each, cuts)) entries.push_back(each.entry);
   }
   return entries;
 }

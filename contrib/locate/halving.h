@@ -10,8 +10,8 @@
 
 namespace nodewise {
 
-// Searches that ask few questions, and the cuts through a network that are asked
-// about.
+// Searches that ask few questions, and the cuts through a network that are
+// asked about.
 
 // Answers need not be monotone: what is found was asked about, and holds for
 // that place.
@@ -20,7 +20,7 @@ namespace nodewise {
 // before. REQUIRES: low < high; the answer for low is known to be false, and
 // for high to be true. Asks about log2(high - low) times, always for the middle
 // of what is left. An error ends the search and is returned as it is.
-absl::StatusOr<size_t> FirstLeap(
+absl::StatusOr<size_t> BisectFirstTrue(
     size_t low, size_t high,
     absl::FunctionRef<absl::StatusOr<bool>(size_t)> asks);
 

@@ -33,7 +33,7 @@ constexpr KindRow kKinds[] = {
 constexpr std::string_view kBlanks = " \t\r";
 
 // Lines may come from an editor that ends them with a carriage return, too.
-std::string_view Bare(std::string_view text) {
+std::string_view StripBlanks(std::string_view text) {
   const size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return "";
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
@@ -41,7 +41,7 @@ std::string_view Bare(std::string_view text) {
 
 std::vector<std::string_view> WordsIn(std::string_view line) {
   std::vector<std::string_view> words;
-  for (line = Bare(line); !line.empty(); line = Bare(line)) {
+  for (line = StripBlanks(line); !line.empty(); line = StripBlanks(line)) {
     const size_t end = std::min(line.find_first_of(kBlanks), line.size());
     words.push_back(line.substr(0, end));
     line.remove_prefix(end);
@@ -50,7 +50,7 @@ std::vector<std::string_view> WordsIn(std::string_view line) {
 }
 
 // Words of the table have no blanks.
-std::string Exchanged(std::string_view text, char from, char to) {
+std::string ReplaceChar(std::string_view text, char from, char to) {
   std::string changed(text);
   std::ranges::replace(changed, from, to);
   return changed;
@@ -68,7 +68,7 @@ struct KnownReader {
     while (!left.empty()) {
       ++line_number;
       const size_t end = std::min(left.find('\n'), left.size());
-      const std::string_view bare = Bare(left.substr(0, end));
+      const std::string_view bare = StripBlanks(left.substr(0, end));
       left.remove_prefix(std::min(end + 1, left.size()));
       if (bare.empty() || bare.front() == '#') continue;
       if (bare.front() == '[') {
@@ -94,8 +94,8 @@ struct KnownReader {
     // The name between the brackets is kept as it is: it is compared with
     // what adapters call their runtimes.
     KnownRuntime known{
-        std::string(Bare(line.substr(1, bar - 1))),
-        std::string(Bare(line.substr(bar + 1, line.size() - bar - 2)))};
+        std::string(StripBlanks(line.substr(1, bar - 1))),
+        std::string(StripBlanks(line.substr(bar + 1, line.size() - bar - 2)))};
     if (known.runtime.empty() || known.instructions.empty()) {
       return Wrong(line, "[RUNTIME VERSION | INSTRUCTIONS]");
     }
@@ -119,7 +119,7 @@ struct KnownReader {
     size_t at = 3;
     if (row.kind == Kind::kShortType) {
       if (at == words.size()) return Wrong(line, "the shorter type behind it");
-      row.type = Exchanged(words[at++], '_', ' ');
+      row.type = ReplaceChar(words[at++], '_', ' ');
     }
     if (HasTimes(row.kind)) {
       if (at == words.size() || !ReadTimes(words[at++], &row.times)) {
@@ -231,7 +231,7 @@ std::string TextOf(const KnownRuntime& known) {
       fmt::format("[{} | {}]\n", known.runtime, known.instructions);
   for (const KnownDeviation& row : known.rows) {
     text += fmt::format("{} {} {}", row.operation, row.dtype, NameOf(row.kind));
-    if (!row.type.empty()) text += " " + Exchanged(row.type, ' ', '_');
+    if (!row.type.empty()) text += " " + ReplaceChar(row.type, ' ', '_');
     if (HasTimes(row.kind)) text += fmt::format(" {:.3g}", row.times);
     text += "\n";
   }

@@ -38,7 +38,7 @@ struct RoleNames {
   const Network& network = region.network;
   const std::vector<OperationId> operations = SourceOperations(region);
 
-  std::string OfInput(ValueId id) const {
+  std::string InputRole(ValueId id) const {
     for (const OperationId user : operations) {
       const Operation& operation = network.operation(user);
       for (size_t slot = 0; slot < operation.inputs.size(); ++slot) {
@@ -52,7 +52,7 @@ struct RoleNames {
     return "input";
   }
 
-  std::string OfOutput(ValueId id) const {
+  std::string OutputRole(ValueId id) const {
     const ValueId made = Origin(id);
     for (const OperationId maker : operations) {
       const Operation& operation = network.operation(maker);
@@ -262,8 +262,8 @@ absl::StatusOr<Layer> DescribeLayer(const GraphIndex& index, NodeId node,
   const RoleNames roles{*region};
   Layer layer{node, index.KeyOf(node), roles.Kind(), {}, {}, region->covers};
   NameRoles(
-      graph, *region, [&](ValueId id, size_t) { return roles.OfInput(id); },
-      [&](ValueId id, size_t) { return roles.OfOutput(id); }, &layer);
+      graph, *region, [&](ValueId id, size_t) { return roles.InputRole(id); },
+      [&](ValueId id, size_t) { return roles.OutputRole(id); }, &layer);
   return layer;
 }
 

@@ -40,10 +40,10 @@ absl::StatusOr<std::vector<TensorComparison>> CheckAlone(
   TensorCollector run("alone");
   const auto take = [&](NodeId node, uint32_t slot, const NDArray& tensor) {
     const TensorKey key{index.KeyOf(node), slot};
-    return run.Take({.key = key,
-                     .tensor = tensor.tensor(),
-                     .lasting = tensor,
-                     .is_network_input = !one.IsFunction(node)});
+    return run.Consume({.key = key,
+                        .tensor = tensor.tensor(),
+                        .lasting = tensor,
+                        .is_network_input = !one.IsFunction(node)});
   };
   for (uint32_t i = 0; i < read.size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(take(NodeId{i}, 0, read[i]));
@@ -142,7 +142,7 @@ struct LayerSink : public TensorSink {
         nodes(sides.index()),
         takes(std::move(takes_output)) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const auto entry = nodes.MadeEntryOf(item);
     const bool is_of_layer = entry.has_value() && item.tensor != nullptr &&
                              IsLayer(graph, *nodes.NodeOf(item));
@@ -189,7 +189,7 @@ struct ReadKeeper : public TensorSink {
     }
   }
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (item.key.role != TensorRole::kInput || item.tensor == nullptr ||
         item.key.slot >= read.size() || !is_kept[item.key.slot]) {
       return absl::OkStatus();
@@ -313,7 +313,7 @@ absl::StatusOr<bool> LayerComparator::verify(
 
 std::vector<LayerResult> LayerComparator::culprits() const {
   std::vector<LayerResult> broken;
-  std::ranges::copy_if(layers_, std::back_inserter(broken), Accuses,
+  std::ranges::copy_if(layers_, std::back_inserter(broken), IsCulpritVerdict,
                        &LayerResult::verdict);
   return broken;
 }
@@ -486,7 +486,7 @@ LocateResult LocatedLayers(const LayerModule& mod,
   std::vector<NodeFailure> failures;
   for (const LayerResult& result : comparator.layers()) {
     if (result.failure.has_value()) failures.push_back(*result.failure);
-    if (Accuses(result.verdict)) {
+    if (IsCulpritVerdict(result.verdict)) {
       located.culprits.push_back({located.nodes.size(), std::nullopt, {}});
     }
     located.nodes.push_back(ReportOfLayer(result));

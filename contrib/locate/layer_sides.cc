@@ -37,8 +37,8 @@ const LayerModule& WithResidentParams(const LayerModule& mod) {
 }
 
 // Returns those of the tensors that a graph has as inputs.
-std::vector<NamedTensor> GivenTo(const Graph& graph,
-                                 const std::vector<NamedTensor>& all) {
+std::vector<NamedTensor> InputsOfGraph(const Graph& graph,
+                                       const std::vector<NamedTensor>& all) {
   std::set<std::string> names;
   for (const uint32_t node : graph.arg_nodes) {
     names.insert(graph.nodes[node].name);
@@ -66,13 +66,13 @@ absl::StatusOr<std::vector<std::string>> ValuesOf(const Graph& graph,
 struct NodeOutputSink : public TensorSink {
   explicit NodeOutputSink(TensorSink* next) : inner(*next) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const auto found = keys.find(item.key.node);
     if (found == keys.end() || item.is_network_input) return absl::OkStatus();
-    return inner.Take({.key = found->second,
-                       .tensor = item.tensor,
-                       .lasting = item.lasting,
-                       .why_absent = item.why_absent});
+    return inner.Consume({.key = found->second,
+                          .tensor = item.tensor,
+                          .lasting = item.lasting,
+                          .why_absent = item.why_absent});
   }
 
   TensorSink& inner;
@@ -94,7 +94,8 @@ LayerSides::LayerSides(const LayerModule& mod,
 
 absl::StatusOr<std::shared_ptr<const GraphTarget>> LayerSides::TargetOf(
     const Side& side, Graph part, Params given) const {
-  if (given.tensors.empty()) given.tensors = GivenTo(part, mod_.params.tensors);
+  if (given.tensors.empty())
+    given.tensors = InputsOfGraph(part, mod_.params.tensors);
   const std::string name = mod_.name + " on " + side.backend.name();
   return GraphTarget::FromArtefact(
       name, {std::move(part), side.functions, std::move(given)}, {kCpu},
@@ -168,7 +169,7 @@ absl::Status LayerSides::NoteFailure(const LayerPart& part,
   const auto node = index.FindNode(failure->node);
   if (!node.ok()) return status;
   const NodeId failed = part.nodes[Index(*node)];
-  if (FailureOf(failed) != nullptr) return WithWhatItMeans(status, *failure);
+  if (FailureOf(failed) != nullptr) return WithFailureHint(status, *failure);
   failure->node = index_.KeyOf(failed);
   failures_.emplace(failed, *std::move(failure));
   return absl::OkStatus();
@@ -180,7 +181,7 @@ const NodeFailure* LayerSides::FailureOf(NodeId node) const {
 }
 
 std::vector<NamedTensor> LayerSides::InputsOf(const Graph& part) const {
-  return GivenTo(part, inputs_);
+  return InputsOfGraph(part, inputs_);
 }
 
 NDArray LayerSides::GivenFor(EntryId entry) const {

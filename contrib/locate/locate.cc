@@ -43,11 +43,11 @@ class RunsSink : public TensorSink {
   // The index must outlive it.
   explicit RunsSink(const GraphIndex& index) : index_(index) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     // No other mark separates the runs than that the first tensor comes again.
     if (!first_.has_value()) first_ = item.key;
     if (item.key == *first_) runs_.emplace_back(index_);
-    return runs_.back().Take(item);
+    return runs_.back().Consume(item);
   }
   // Returns the runs, also one that has not come to its end.
   std::vector<RunHashes> Finish() {
@@ -90,17 +90,17 @@ struct Locator {
   LocateResult result = {};
 
   // Runs the candidate and has the reference follow it.
-  absl::Status Look() {
+  absl::Status RunAndFollow() {
     NODEWISE_ASSIGN_OR_RETURN(candidate, search.makers.candidate());
-    NODEWISE_RETURN_IF_ERROR(StartOften());
+    NODEWISE_RETURN_IF_ERROR(StartRepeatedRuns());
     // To run often is also the cheapest way to find out whether all runs come
     // to an end.
-    if (!request.runs_at_once) NODEWISE_RETURN_IF_ERROR(FinishOften());
+    if (!request.runs_at_once) NODEWISE_RETURN_IF_ERROR(FinishRepeatedRuns());
     NODEWISE_RETURN_IF_ERROR(Observe());
-    return request.runs_at_once ? FinishOften() : absl::OkStatus();
+    return request.runs_at_once ? FinishRepeatedRuns() : absl::OkStatus();
   }
 
-  // REQUIRES: Look() was successful.
+  // REQUIRES: RunAndFollow() was successful.
   absl::StatusOr<LocateResult> Judge() {
     CompareRuns();
     NODEWISE_RETURN_IF_ERROR(CheckPrivately());
@@ -117,8 +117,8 @@ struct Locator {
     for (NodeReport& report : result.nodes) {
       Conclude(index, overwritten, &report);
     }
-    NODEWISE_RETURN_IF_ERROR(BlameSpoilers());
-    ForgiveMisreported();
+    NODEWISE_RETURN_IF_ERROR(BlameEarlierSpoilers());
+    RejudgeMisreported();
     NoteKnown();
     NODEWISE_RETURN_IF_ERROR(NameCulprits());
     NODEWISE_RETURN_IF_ERROR(JudgeRemarks());
@@ -129,7 +129,7 @@ struct Locator {
   // Returns the failure of another node if that is why one has ended a run;
   // else the one that is given. A node that does not return is not tried again:
   // each time takes as long.
-  absl::Status WhoIsToBlame(const absl::Status& status) {
+  absl::Status FindBlamedFailure(const absl::Status& status) {
     const auto failure = FailureOf(status);
     if (!failure.has_value() || candidate == nullptr ||
         failure->kind == NodeFailure::Kind::kHang ||
@@ -152,7 +152,7 @@ struct Locator {
   }
 
   // A node that looks broken may be so only after another one has run.
-  absl::Status BlameSpoilers() {
+  absl::Status BlameEarlierSpoilers() {
     // Each takes two runs for every halving of the nodes before it. One spoiler
     // is enough: the search begins anew with the reference in its place.
     constexpr size_t kMostTried = 4;
@@ -169,7 +169,7 @@ struct Locator {
 
   // Where it is only known from what the candidate hands out what a node reads,
   // the candidate may compute with something else.
-  void ForgiveMisreported() {
+  void RejudgeMisreported() {
     if (search.is_cut || !options.only_handed_out || options.is_strict) return;
     std::vector<NodeId> wrong;
     for (const NodeReport& report : result.nodes) {
@@ -184,7 +184,7 @@ struct Locator {
       report.evidence.is_misreported = misreported.is_seen;
       report.evidence.has_no_consequence = !misreported.is_seen;
       ConcludeWithoutCause(&report);
-      for (const NodeId reader : misreported.readers) ForgiveReader(reader);
+      for (const NodeId reader : misreported.readers) RejudgeReader(reader);
       if (misreported.is_seen) names.push_back(report.key);
     }
     if (names.empty()) return;
@@ -196,7 +196,7 @@ struct Locator {
 
   // Takes back the accusation of a reader that was judged on a tensor that it
   // has not read.
-  void ForgiveReader(NodeId node) {
+  void RejudgeReader(NodeId node) {
     const auto check = std::ranges::find(checks.nodes, node, &NodeCheck::node);
     if (check == checks.nodes.end()) return;
     check->outputs = check->on_right_inputs;
@@ -215,7 +215,7 @@ struct Locator {
   }
 
   // Begins to run the candidate again and again.
-  absl::Status StartOften() {
+  absl::Status StartRepeatedRuns() {
     if (search.is_cut) return absl::OkStatus();
     RunOptions run;
     run.node_limit_ms = options.node_limit_ms;
@@ -238,7 +238,7 @@ struct Locator {
     return absl::OkStatus();
   }
 
-  absl::Status FinishOften() {
+  absl::Status FinishRepeatedRuns() {
     if (running_often == nullptr) return absl::OkStatus();
     const auto ran = running_often->Finish();
     running_often.reset();
@@ -392,7 +392,7 @@ struct Locator {
   absl::Status NameCulprits() {
     for (size_t i = 0; i < result.nodes.size(); ++i) {
       const NodeReport& report = result.nodes[i];
-      if (!Accuses(report.verdict)) continue;
+      if (!IsCulpritVerdict(report.verdict)) continue;
       Culprit culprit{i, std::nullopt,
                       VictimsOf(index, overwritten, report.node)};
       for (const Overwriting& found : overwritten) {
@@ -408,11 +408,11 @@ struct Locator {
     // an excuse need not be measured, which takes a run each.
     const bool are_outputs_wrong = result.AreOutputsWrong();
     if (!options.is_strict && !are_outputs_wrong) {
-      NODEWISE_RETURN_IF_ERROR(ExcuseSmall());
+      NODEWISE_RETURN_IF_ERROR(DropMinorCulprits());
     }
     if (error.any()) NODEWISE_RETURN_IF_ERROR(MeasureShares());
     if (!options.is_strict && are_outputs_wrong) {
-      NODEWISE_RETURN_IF_ERROR(ExcuseSmall());
+      NODEWISE_RETURN_IF_ERROR(DropMinorCulprits());
     }
     if (error.any() && CanBeJoined()) {
       NODEWISE_ASSIGN_OR_RETURN(result.share_of_all, ShareOfAll());
@@ -437,7 +437,8 @@ struct Locator {
         [this](const Culprit* culprit) { return NodeOf(*culprit).made; });
     size_t most = options.most_confirmed;
     if (options.only_handed_out && measured.size() > kFewConfirmed) {
-      NODEWISE_ASSIGN_OR_RETURN(const bool are_enough, DoLargeExplain());
+      NODEWISE_ASSIGN_OR_RETURN(const bool are_enough,
+                                DoLargeErrorsExplainAll());
       if (are_enough) {
         most = kFewConfirmed;
         std::erase_if(measured, [this](const Culprit* culprit) {
@@ -455,15 +456,15 @@ struct Locator {
   // Whether so little of the error is left with all nodes right that are far
   // off, that no other one can matter. Each share is a start of the program, so
   // that those of a few are enough then.
-  absl::StatusOr<bool> DoLargeExplain() {
-    if (options.is_strict || !IsAllElseRight()) return false;
+  absl::StatusOr<bool> DoLargeErrorsExplainAll() {
+    if (options.is_strict || !AreOtherNodesRight()) return false;
     NODEWISE_ASSIGN_OR_RETURN(share_of_large, ShareWith(ReferencesOf(true)));
     return *share_of_large >= 1 - kLeastShare;
   }
 
   // Nodes whose errors matter nowhere are not culprits: neither beyond the
   // tolerance of their types, nor the reason why an output is wrong.
-  absl::Status ExcuseSmall() {
+  absl::Status DropMinorCulprits() {
     // Many small errors may matter together, as where all is computed in a
     // shorter type.
     constexpr double kLeastShareOfAll = 0.5;
@@ -520,7 +521,7 @@ struct Locator {
 
   // Returns whether the network makes what the reference's run of it makes,
   // once all culprits do.
-  bool IsAllElseRight() const {
+  bool AreOtherNodesRight() const {
     return checks.skipped.empty() &&
            std::ranges::all_of(result.nodes, [](const NodeReport& report) {
              return report.verdict == NodeVerdict::kBroken ||
@@ -548,7 +549,7 @@ struct Locator {
         result.culprits,
         [this](const Culprit& culprit) { return IsFarOff(culprit); });
     if (are_large && share_of_large.has_value()) return *share_of_large;
-    if (IsAllElseRight()) return ShareWith(ReferencesOf(false));
+    if (AreOtherNodesRight()) return ShareWith(ReferencesOf(false));
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result.culprits) {
       if (NodeOf(culprit).failure.has_value()) continue;
@@ -574,7 +575,7 @@ struct Locator {
       if (private_outputs.empty()) return std::nullopt;
       NODEWISE_ASSIGN_OR_RETURN(const auto left,
                                 CompareOutputs(private_outputs));
-      return ShareGone(error, ErrorOf(left));
+      return ShareRemoved(error, ErrorOf(left));
     }
     std::vector<TensorPatch> patches;
     const NodeCheck* const check = checks.Find(report.node);
@@ -589,7 +590,7 @@ struct Locator {
         candidate->Run(request.inputs, {.node_limit_ms = options.node_limit_ms,
                                         .patches = std::move(patches)}));
     NODEWISE_ASSIGN_OR_RETURN(const auto left, CompareOutputs(made.outputs));
-    return ShareGone(error, ErrorOf(left));
+    return ShareRemoved(error, ErrorOf(left));
   }
 };
 
@@ -640,7 +641,7 @@ absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
   std::vector<std::string> notes;
   for (bool is_first = true;; is_first = false) {
     Locator locator{request, options, search};
-    const absl::Status looked = locator.Look();
+    const absl::Status looked = locator.RunAndFollow();
     // The search for stray writes goes on while the candidate runs. Where it
     // finds some, what has just been looked at is spoiled and not judged.
     if (is_first) {
@@ -655,8 +656,8 @@ absl::StatusOr<LocateResult> Locate(const LocateRequest& request,
       result->notes.insert(result->notes.end(), notes.begin(), notes.end());
       return result;
     }
-    NODEWISE_RETURN_IF_ERROR(
-        search.GoOnAfter(locator.WhoIsToBlame(result.status()), locator.runs));
+    NODEWISE_RETURN_IF_ERROR(search.ContinueAfter(
+        locator.FindBlamedFailure(result.status()), locator.runs));
   }
 }
 

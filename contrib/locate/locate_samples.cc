@@ -36,7 +36,7 @@ struct SampleSearch {
       }
       if (options.progress) options.progress(i + 1, request.samples.size());
     }
-    std::ranges::stable_sort(result.ranked, std::greater(), BadnessOf);
+    std::ranges::stable_sort(result.ranked, std::greater(), SeverityOfSample);
     LocateWorst();
     CollectVerdicts();
     return std::move(result);
@@ -44,7 +44,7 @@ struct SampleSearch {
 
   // A sample is worse than another one by this: no outputs at all, then
   // elements that are not finite, then how large the error is.
-  static std::tuple<bool, uint64_t, double> BadnessOf(
+  static std::tuple<bool, uint64_t, double> SeverityOfSample(
       const RankedSample& sample) {
     return {!sample.why_no_outputs.empty(), sample.non_finite,
             std::isnan(sample.error) ? INFINITY : sample.error};
@@ -96,7 +96,7 @@ struct SampleSearch {
     for (const RankedSample& ranked : result.ranked) {
       if (!ranked.located.has_value()) continue;
       for (const NodeReport& report : ranked.located->nodes) {
-        const bool counts = Accuses(report.verdict) ||
+        const bool counts = IsCulpritVerdict(report.verdict) ||
                             report.verdict == NodeVerdict::kInconclusive;
         if (!counts) continue;
         const auto [at, is_new] = numbers.try_emplace(
@@ -107,10 +107,11 @@ struct SampleSearch {
         result.recurring[at->second].samples.push_back(ranked.sample);
       }
     }
-    std::ranges::stable_sort(
-        result.recurring, std::greater(), [](const RecurringVerdict& verdict) {
-          return std::pair(Accuses(verdict.kind), verdict.samples.size());
-        });
+    std::ranges::stable_sort(result.recurring, std::greater(),
+                             [](const RecurringVerdict& verdict) {
+                               return std::pair(IsCulpritVerdict(verdict.kind),
+                                                verdict.samples.size());
+                             });
   }
 };
 

@@ -36,7 +36,7 @@ absl::StatusOr<RunnerMaker> RunnersOf(
 
 // A run takes the plan's memory, and as much again where kernels keep constants
 // in an order of their own.
-bool HasRoomForRunsAtOnce(const StoragePlan& plan) {
+bool FitsConcurrentRuns(const StoragePlan& plan) {
   // Three runs go on together: the one that is followed, one that repeats it,
   // and one with guarded memory. Half of the memory is left to the other
   // programs on this machine.
@@ -48,7 +48,7 @@ bool HasRoomForRunsAtOnce(const StoragePlan& plan) {
 }
 
 // The target with memory of its own for each tensor.
-absl::StatusOr<std::shared_ptr<const GraphTarget>> ApartOf(
+absl::StatusOr<std::shared_ptr<const GraphTarget>> WithSeparateStorage(
     const GraphTarget& target, std::string_view how) {
   const Artefact& artefact = target.artefact();
   return GraphTarget::FromArtefact(
@@ -68,7 +68,7 @@ absl::StatusOr<CandidateMakers> MakersOf(
       [target]() -> absl::StatusOr<std::unique_ptr<Runner>> {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto apart,
-        ApartOf(*target, "with memory of its own for each tensor"));
+        WithSeparateStorage(*target, "with memory of its own for each tensor"));
     NODEWISE_ASSIGN_OR_RETURN(const RunnerMaker maker, RunnersOf(apart));
     return maker();
   };
@@ -109,7 +109,7 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
   located.with_stand_ins = [&](const std::vector<std::string>& nodes) {
     return MakersWithStandIns(target, operators, nodes);
   };
-  located.runs_at_once = HasRoomForRunsAtOnce(index->plan());
+  located.runs_at_once = FitsConcurrentRuns(index->plan());
 #ifdef NODEWISE_USE_PROFILER
   // Only these builds have the sanitizer that looks for such writes.
   std::unique_ptr<StrayWriteSearch> search;
@@ -150,7 +150,7 @@ absl::StatusOr<LocateResult> LocateInTarget(const TargetRequest& request,
 absl::StatusOr<RunnerMaker> MakerOfReference(
     const std::shared_ptr<const GraphTarget>& target, const OpSet& operators) {
   NODEWISE_ASSIGN_OR_RETURN(const auto apart,
-                            ApartOf(*target, "by the reference"));
+                            WithSeparateStorage(*target, "by the reference"));
   NODEWISE_ASSIGN_OR_RETURN(
       const auto replaced,
       WithStandIns(*apart, operators, [](const std::string&) { return true; }));

@@ -163,8 +163,9 @@ struct Mixer {
   absl::StatusOr<MixResult> Run() {
     NODEWISE_RETURN_IF_ERROR(RunBoth());
     if (result.located.AreOutputsWrong()) {
-      NODEWISE_RETURN_IF_ERROR(AskEnds());
-      if (!result.is_in_storage) NODEWISE_RETURN_IF_ERROR(FindGuilty());
+      NODEWISE_RETURN_IF_ERROR(CheckEnds());
+      if (!result.is_in_storage)
+        NODEWISE_RETURN_IF_ERROR(FindGuiltyFunctions());
     }
     NODEWISE_RETURN_IF_ERROR(ReportGuilty());
     result.runs = runs.count;
@@ -184,13 +185,13 @@ struct Mixer {
       return Ends(made.status(), "it is taken for right, and must itself run");
     }
     NODEWISE_ASSIGN_OR_RETURN(right, std::move(made));
-    NODEWISE_RETURN_IF_ERROR(RunWrong());
+    NODEWISE_RETURN_IF_ERROR(RunFailingMixture());
     NODEWISE_ASSIGN_OR_RETURN(result.located.outputs, Compare(wrong));
     error = ErrorOf(result.located.outputs);
     return absl::OkStatus();
   }
 
-  absl::Status RunWrong() {
+  absl::Status RunFailingMixture() {
     if (failures.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(wrong, runs.RunOnce(runs.candidate));
       has_candidate_run = true;
@@ -256,7 +257,7 @@ struct Mixer {
                                   bool is_repeated = false) {
     NODEWISE_ASSIGN_OR_RETURN(const auto compared, Compare(outputs));
     are_last_wrong = AnyIsWrong(compared);
-    return Note(functions, 1 - ShareGone(error, ErrorOf(compared)),
+    return Note(functions, 1 - ShareRemoved(error, ErrorOf(compared)),
                 is_repeated);
   }
 
@@ -288,7 +289,7 @@ struct Mixer {
   }
 
   // As Ask(), or what it answered before.
-  absl::StatusOr<double> AskOnce(const FunctionSet& functions) {
+  absl::StatusOr<double> AskCached(const FunctionSet& functions) {
     const auto known = answers.find(functions);
     if (known != answers.end()) return known->second;
     NODEWISE_ASSIGN_OR_RETURN(const double left, Ask(functions));
@@ -306,7 +307,7 @@ struct Mixer {
 
   // With the functions of one build alone, a mixture is that build, but for the
   // storage, which is always the candidate's.
-  absl::Status AskEnds() {
+  absl::Status CheckEnds() {
     // All of the reference's functions in the candidate's storage make the
     // error of the storage, and no other one. Both ends run again in one
     // process, since an answer is worth nothing where runs differ.
@@ -338,21 +339,21 @@ struct Mixer {
   }
 
   // Finds guilty functions until those that are left make no error.
-  absl::Status FindGuilty() {
+  absl::Status FindGuiltyFunctions() {
     FunctionSet left = Mixable();
     double share = 1;  // The share of the whole error that `left` makes.
     for (size_t round = 0; round < kMostGuiltySets; ++round) {
       const double half = share / 2;
       if (left.empty() || none_left > half) break;
       const auto holds = [&](const FunctionSet& items) -> absl::StatusOr<bool> {
-        NODEWISE_ASSIGN_OR_RETURN(const double answer, AskOnce(items));
+        NODEWISE_ASSIGN_OR_RETURN(const double answer, AskCached(items));
         return !(answer <= half);
       };
       NODEWISE_ASSIGN_OR_RETURN(const FunctionSet found,
                                 SmallestSet(left, holds));
       // The guilty set is what the user acts on, so its answer must be sure.
       NODEWISE_RETURN_IF_ERROR(AskAgain(found));
-      AddGuilty(found);
+      AddGuiltyFunctions(found);
       std::erase_if(left, [&](size_t item) {
         return std::ranges::find(found, item) != found.end();
       });
@@ -363,7 +364,7 @@ struct Mixer {
     return absl::OkStatus();
   }
 
-  void AddGuilty(const FunctionSet& found) {
+  void AddGuiltyFunctions(const FunctionSet& found) {
     for (const size_t function : found) {
       GuiltyFunction guilty{function, found};
       std::erase(guilty.together_with, function);
@@ -373,14 +374,14 @@ struct Mixer {
 
   // The answer is asked for twice.
   absl::Status AskAgain(const FunctionSet& found) {
-    NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(found));
+    NODEWISE_ASSIGN_OR_RETURN(const double left, AskCached(found));
     NODEWISE_ASSIGN_OR_RETURN(const double again, Ask(found, true));
     return left == again ? absl::OkStatus() : Changes(runs.candidate->name());
   }
 
   absl::Status ReportGuilty() {
     for (const auto& [function, failure] : ending) {
-      if (function < result.functions.size()) AddGuilty({function});
+      if (function < result.functions.size()) AddGuiltyFunctions({function});
     }
     std::ranges::sort(result.guilty, {}, &GuiltyFunction::function);
     for (const GuiltyFunction& guilty : result.guilty) {
@@ -421,7 +422,7 @@ struct Mixer {
     // One more run, unless the question was asked already.
     FunctionSet others = Mixable();
     std::erase(others, function);
-    NODEWISE_ASSIGN_OR_RETURN(const double left, AskOnce(others));
+    NODEWISE_ASSIGN_OR_RETURN(const double left, AskCached(others));
     return 1 - left;
   }
 

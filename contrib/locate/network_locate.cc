@@ -49,7 +49,7 @@ std::string WithVerb(const Names& names) {
   return ListOf(names, kNamedValues) + (names.size() == 1 ? " is" : " are");
 }
 
-Names EvenlyOf(const Names& all) {
+Names EvenlySpaced(const Names& all) {
   Names some;
   for (size_t i = 1; i <= kMostTogether; ++i) {
     some.push_back(all[i * all.size() / (kMostTogether + 1)]);
@@ -81,7 +81,7 @@ struct PartSearch {
   absl::StatusOr<Names> Run() {
     open = request.observable;
     while (open.size() > kMostTogether) {
-      const Names tried = EvenlyOf(open);
+      const Names tried = EvenlySpaced(open);
       NODEWISE_ASSIGN_OR_RETURN(const auto are_wrong, AreWrong(tried));
       const size_t before = open.size();
       Narrow(tried, are_wrong);
@@ -89,8 +89,8 @@ struct PartSearch {
     }
     // Where none of the models that end earlier runs, more values are left than
     // can be observed together.
-    if (open.size() > kMostTogether) open = EvenlyOf(open);
-    const Names chosen = WithWhatIsRead();
+    if (open.size() > kMostTogether) open = EvenlySpaced(open);
+    const Names chosen = WithValuesRead();
     runs += chosen.size();
     found =
         last_wrong.empty()
@@ -106,7 +106,7 @@ struct PartSearch {
 
   // All values of a large model need not fit the memory: each turn keeps its
   // own.
-  absl::Status Refer(const Names& values) {
+  absl::Status RunReference(const Names& values) {
     expected.clear();
     const std::set<std::string> wanted(values.begin(), values.end());
     InterpretOptions options;
@@ -124,7 +124,7 @@ struct PartSearch {
   // Returns which values are wrong; values that the candidate does not hand out
   // are left out.
   absl::StatusOr<std::map<std::string, bool>> AreWrong(const Names& values) {
-    NODEWISE_RETURN_IF_ERROR(Refer(values));
+    NODEWISE_RETURN_IF_ERROR(RunReference(values));
     NODEWISE_ASSIGN_OR_RETURN(const auto runner, request.by_parts(values));
     TensorCollector made;
     NODEWISE_RETURN_IF_ERROR(
@@ -196,7 +196,7 @@ struct PartSearch {
   // The values that are left are to be judged on what was read for them, and
   // must be apart from what comes before and after it: what these hand on to
   // each other is wanted, too.
-  Names WithWhatIsRead() const {
+  Names WithValuesRead() const {
     std::set<ValueId> wanted;
     std::set<ValueId> before;
     for (const std::string& name : open) {
@@ -245,7 +245,7 @@ struct NetworkLocator {
     tolerance = AccumulatedTolerance(graph->graph);
     // First: a program that cannot run says so before anything takes long.
     NODEWISE_ASSIGN_OR_RETURN(plain, OutputsWith({}, nullptr));
-    NODEWISE_RETURN_IF_ERROR(Refer());
+    NODEWISE_RETURN_IF_ERROR(RunReference());
     NODEWISE_ASSIGN_OR_RETURN(Names observed, Choose());
     if (observed.size() != request.observable.size()) {
       NODEWISE_ASSIGN_OR_RETURN(
@@ -269,8 +269,8 @@ struct NetworkLocator {
     // Each value is a run of its own.
     if (is_by_parts) own.repeats = 0;
     NODEWISE_ASSIGN_OR_RETURN(located.result, Locate(locate, own));
-    AccuseWhatVanishes();
-    NODEWISE_RETURN_IF_ERROR(AskWhatRoundingDoes());
+    BlameVanishingErrors();
+    NODEWISE_RETURN_IF_ERROR(MeasureRoundingEffect());
     if (request.referee != nullptr) {
       NODEWISE_ASSIGN_OR_RETURN(
           located.opinions,
@@ -284,7 +284,7 @@ struct NetworkLocator {
   // Operations that were judged as one may have no bound together. Where the
   // error is gone as soon as a value between them is handed out, the runtime
   // contradicts itself there: that accuses them, if they are far off.
-  void AccuseWhatVanishes() {
+  void BlameVanishingErrors() {
     constexpr double kFarOff = 0.01;
     LocateResult& result = located.result;
     if (vanishing_with.empty() || !result.culprits.empty()) return;
@@ -329,7 +329,7 @@ struct NetworkLocator {
   // Where no node is to blame and outputs differ all the same, the network may
   // enlarge what rounding does in every runtime: steps of 8-bit numbers flip,
   // or a logarithm is taken of nearly nothing.
-  absl::Status AskWhatRoundingDoes() {
+  absl::Status MeasureRoundingEffect() {
     // SampledBounds() takes some sixty times as long as a run.
     constexpr int64_t kMostNanosecondsOfARun = 1'000'000'000;
     if (!AreCulpritsKnown() || !located.result.AreOutputsWrong() ||
@@ -359,7 +359,7 @@ struct NetworkLocator {
     return absl::OkStatus();
   }
 
-  absl::Status Refer() {
+  absl::Status RunReference() {
     NODEWISE_ASSIGN_OR_RETURN(given, InputsInOrder(network, request.inputs));
     const int64_t start_ns = ClockNanoseconds();
     NODEWISE_ASSIGN_OR_RETURN(reference, Interpret(network, given));
@@ -383,9 +383,9 @@ struct NetworkLocator {
     auto seen = OutputsWith(asked, &sink);
     if (absl::IsUnavailable(seen.status()) && !asked.empty()) {
       // Asking for all has failed: either one value does it, or any.
-      NODEWISE_ASSIGN_OR_RETURN(const bool can, CanHandOutOne());
+      NODEWISE_ASSIGN_OR_RETURN(const bool can, CanObserveAny());
       if (can) {
-        NODEWISE_ASSIGN_OR_RETURN(asked, AskForLess(seen.status()));
+        NODEWISE_ASSIGN_OR_RETURN(asked, FindObservableSubset(seen.status()));
       } else {
         asked.clear();
       }
@@ -401,7 +401,7 @@ struct NetworkLocator {
         request.by_parts != nullptr && AnyIsWrong(unseen)) {
       return ChooseByParts();
     }
-    const Names observed = HandedOut(asked, sink);
+    const Names observed = ObservedAmong(asked, sink);
     NODEWISE_ASSIGN_OR_RETURN(
         const auto looked_at,
         CompareNetworkOutputs(reference, *seen, tolerance));
@@ -413,7 +413,7 @@ struct NetworkLocator {
             plain[i].name));
       }
     }
-    const std::vector<size_t> vanishing = Vanishing(looked_at);
+    const std::vector<size_t> vanishing = VanishingOutputs(looked_at);
     if (vanishing.empty()) return observed;
     NODEWISE_ASSIGN_OR_RETURN(const bool is_steady, IsSteady());
     if (!is_steady) return observed;
@@ -456,7 +456,7 @@ struct NetworkLocator {
   }
 
   // Returns the values that were handed out, and notes why the others were not.
-  Names HandedOut(const Names& asked, const AbsentSink& sink) {
+  Names ObservedAmong(const Names& asked, const AbsentSink& sink) {
     Names observed;
     Names absent;
     for (const std::string& name : asked) {
@@ -481,7 +481,7 @@ struct NetworkLocator {
   // Whether the candidate hands out one of three values, each asked for alone.
   // To ask a candidate that hands out none for all of them would take as many
   // runs.
-  absl::StatusOr<bool> CanHandOutOne() const {
+  absl::StatusOr<bool> CanObserveAny() const {
     if (request.by_parts == nullptr) return true;
     const Names& all = request.observable;
     for (const size_t i : {size_t{0}, all.size() / 2, all.size() - 1}) {
@@ -495,7 +495,7 @@ struct NetworkLocator {
 
   // Returns the values that can be asked for together, where asking for all
   // makes the runtime fail.
-  absl::StatusOr<Names> AskForLess(const absl::Status& failure) {
+  absl::StatusOr<Names> FindObservableSubset(const absl::Status& failure) {
     const Names& all = request.observable;
     NODEWISE_ASSIGN_OR_RETURN(
         const ObservationSearch search,
@@ -534,17 +534,17 @@ struct NetworkLocator {
   }
 
   // Whether more than half of an output's error is there.
-  bool IsLeft(size_t output, const TensorComparison& found) const {
+  bool DoesErrorRemain(size_t output, const TensorComparison& found) const {
     return RelativeError(found) > RelativeError(unseen[output]) / 2;
   }
 
   // Returns the outputs that are wrong as long as nothing is looked at, and
   // lose most of their error otherwise; the worst comes first.
-  std::vector<size_t> Vanishing(
+  std::vector<size_t> VanishingOutputs(
       absl::Span<const TensorComparison> looked_at) const {
     std::vector<size_t> vanishing;
     for (size_t i = 0; i < unseen.size(); ++i) {
-      if (unseen[i].is_wrong() && !IsLeft(i, looked_at[i])) {
+      if (unseen[i].is_wrong() && !DoesErrorRemain(i, looked_at[i])) {
         vanishing.push_back(i);
       }
     }
@@ -567,7 +567,7 @@ struct NetworkLocator {
       NODEWISE_ASSIGN_OR_RETURN(search, SearchWith(observable, followed));
     }
     if (search.kept.empty())
-      NODEWISE_RETURN_IF_ERROR(LookWithNothing(followed));
+      NODEWISE_RETURN_IF_ERROR(CheckUnobserved(followed));
     NoteVanished(observable, search, followed);
     for (size_t i = followed.size(); i < vanishing.size(); ++i) {
       notes.push_back(fmt::format(
@@ -587,16 +587,17 @@ struct NetworkLocator {
           NODEWISE_ASSIGN_OR_RETURN(
               const auto outputs,
               OutputsWith(ChosenOf(observable, values), &sink));
-          return AreLeft(followed, outputs);
+          return DoErrorsRemain(followed, outputs);
         });
   }
 
-  absl::StatusOr<bool> AreLeft(const std::vector<size_t>& followed,
-                               absl::Span<const NamedTensor> outputs) const {
+  absl::StatusOr<bool> DoErrorsRemain(
+      const std::vector<size_t>& followed,
+      absl::Span<const NamedTensor> outputs) const {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto found, CompareNetworkOutputs(reference, outputs, tolerance));
-    return std::ranges::all_of(followed,
-                               [&](size_t i) { return IsLeft(i, found[i]); });
+    return std::ranges::all_of(
+        followed, [&](size_t i) { return DoesErrorRemain(i, found[i]); });
   }
 
   void NoteVanished(const Names& observable, const ObservationSearch& search,
@@ -617,10 +618,11 @@ struct NetworkLocator {
     vanishing_with = std::move(dropped);
   }
 
-  absl::Status LookWithNothing(const std::vector<size_t>& followed) {
+  absl::Status CheckUnobserved(const std::vector<size_t>& followed) {
     AbsentSink sink;
     NODEWISE_ASSIGN_OR_RETURN(const auto outputs, OutputsWith({}, &sink));
-    NODEWISE_ASSIGN_OR_RETURN(const bool is_left, AreLeft(followed, outputs));
+    NODEWISE_ASSIGN_OR_RETURN(const bool is_left,
+                              DoErrorsRemain(followed, outputs));
     located.is_gone = !is_left;
     return absl::OkStatus();
   }

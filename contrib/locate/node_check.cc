@@ -92,11 +92,11 @@ class NodeChecker : public TensorSink {
               const NodeCheckOptions& options)
       : index_(index), ops_(ops), options_(options) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const auto found = nodes_.NodeOf(item);
     if (!found.has_value() || item.tensor == nullptr) return absl::OkStatus();
     const NodeId node = *found;
-    if (item.key.role == TensorRole::kInput) return TakeRead(node, item);
+    if (item.key.role == TensorRole::kInput) return RecordRead(node, item);
     if (item.key.slot >= graph_.OutputsOf(node)) return absl::OkStatus();
     const EntryId entry = graph_.EntryOf(node, item.key.slot);
     NODEWISE_ASSIGN_OR_RETURN(made_[entry], KeepReadable(item));
@@ -124,7 +124,7 @@ class NodeChecker : public TensorSink {
   }
 
  private:
-  absl::Status TakeRead(NodeId node, const TensorItem& item) {
+  absl::Status RecordRead(NodeId node, const TensorItem& item) {
     std::vector<NDArray>& inputs = read_[node];
     inputs.resize(graph_.node(node).inputs.size());
     if (item.key.slot >= inputs.size()) return absl::OkStatus();
@@ -204,7 +204,8 @@ class NodeChecker : public TensorSink {
       }
     }
     if (options_.asks_readers) {
-      NODEWISE_RETURN_IF_ERROR(AskAsReader(region, inputs, made, check));
+      NODEWISE_RETURN_IF_ERROR(
+          CheckReadersOnRightInputs(region, inputs, made, check));
     }
     if (options_.explain) {
       NoteDequantized(node, region.network, inputs);
@@ -221,8 +222,10 @@ class NodeChecker : public TensorSink {
   // The tensor that was handed out for a value may differ from the one that its
   // readers were given; whether they are right on the value as it should be
   // tells.
-  absl::Status AskAsReader(const Region& region, std::vector<NDArray> inputs,
-                           const std::vector<NDArray>& made, NodeCheck* check) {
+  absl::Status CheckReadersOnRightInputs(const Region& region,
+                                         std::vector<NDArray> inputs,
+                                         const std::vector<NDArray>& made,
+                                         NodeCheck* check) {
     const std::vector<EntryRef>& refs = graph_.node(check->node).inputs;
     bool is_any = false;
     for (size_t slot = 0; slot < refs.size(); ++slot) {

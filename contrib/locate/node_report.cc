@@ -158,7 +158,7 @@ std::string_view NameOf(NodeVerdict verdict) {
 // A node that was given NaN is not wrong itself. It is accused all the same,
 // for the run is worth nothing from there on and the user must give other
 // inputs.
-bool Accuses(NodeVerdict verdict) {
+bool IsCulpritVerdict(NodeVerdict verdict) {
   return verdict == NodeVerdict::kBroken ||
          verdict == NodeVerdict::kPlanFault ||
          verdict == NodeVerdict::kNotDeterministic ||
@@ -351,7 +351,7 @@ void NoteOverwritten(const GraphIndex& index,
   }
 }
 
-absl::Status WithWhatItMeans(const absl::Status& status,
+absl::Status WithFailureHint(const absl::Status& status,
                              const NodeFailure& failure) {
   // A crash or an exit may come of memory that was spoiled before. An error is
   // what a node says itself, so no spoiled memory is suspected there.
@@ -443,14 +443,15 @@ absl::StatusOr<bool> StandInSearch::Replace(const NodeFailures& known,
   return are_replaced;
 }
 
-absl::Status StandInSearch::GoOnAfter(const absl::Status& status, size_t runs) {
+absl::Status StandInSearch::ContinueAfter(const absl::Status& status,
+                                          size_t runs) {
   auto failure = FailureOf(status);
   if (!failure.has_value()) return status;
   const bool has_failed =
       std::ranges::find(failures, failure->node, &NodeFailure::node) !=
       failures.end();
   if (has_failed || IsAskedFor(asked_for, failure->node)) {
-    return WithWhatItMeans(status, *failure);
+    return WithFailureHint(status, *failure);
   }
   // A side effect was asked for, again and again.
   if (runs > 0 && failure->kind != NodeFailure::Kind::kSideEffect) {

@@ -67,7 +67,7 @@ void NoteOverwritten(const GraphIndex& index,
 
 // Returns the status of a run that a node has ended although the reference
 // stands in for it: why no node is to blame for that.
-absl::Status WithWhatItMeans(const absl::Status& status,
+absl::Status WithFailureHint(const absl::Status& status,
                              const NodeFailure& failure);
 
 // Returns whether bounds leave open whether the node is right, or what it made
@@ -112,7 +112,7 @@ struct StandInSearch {
   // A turn failed with `status`, after the candidate had come to the end of
   // `runs` runs. Returns OK if a node has ended a run and the search is to
   // begin again; else what the search fails with.
-  absl::Status GoOnAfter(const absl::Status& status, size_t runs);
+  absl::Status ContinueAfter(const absl::Status& status, size_t runs);
 };
 
 }  // namespace nodewise

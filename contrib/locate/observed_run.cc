@@ -58,15 +58,15 @@ struct KeepingSink : public TensorSink {
     for (const EntryId entry : options.keeps) is_wanted[entry] = true;
   }
 
-  absl::Status Take(const TensorItem& item) override {
-    if (hashes.has_value()) NODEWISE_RETURN_IF_ERROR(hashes->Take(item));
+  absl::Status Consume(const TensorItem& item) override {
+    if (hashes.has_value()) NODEWISE_RETURN_IF_ERROR(hashes->Consume(item));
     const auto entry = nodes.MadeEntryOf(item);
     if (entry.has_value() && is_wanted[*entry] && item.tensor != nullptr) {
       // A new copy is aligned as operators need it.
       NODEWISE_ASSIGN_OR_RETURN(
           kept[*entry], NDArray::Borrow(*item.tensor, nullptr).CopyToHost());
     }
-    return next == nullptr ? absl::OkStatus() : next->Take(item);
+    return next == nullptr ? absl::OkStatus() : next->Consume(item);
   }
 
   const KeyedNodes nodes;
@@ -105,7 +105,7 @@ RunHashes::RunHashes(const Graph& graph) : made(graph), read(graph) {
   }
 }
 
-absl::Status HashSink::Take(const TensorItem& item) {
+absl::Status HashSink::Consume(const TensorItem& item) {
   const auto node = nodes_.NodeOf(item);
   const bool is_known = item.tensor != nullptr || item.hash.has_value();
   if (!node.has_value() || !is_known) return absl::OkStatus();

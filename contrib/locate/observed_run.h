@@ -57,7 +57,7 @@ class HashSink : public TensorSink {
   explicit HashSink(const GraphIndex& index)
       : nodes_(index), hashes_(index.graph()) {}
 
-  absl::Status Take(const TensorItem& item) override;
+  absl::Status Consume(const TensorItem& item) override;
   // Hashes the outputs and returns all.
   RunHashes Finish(absl::Span<const NamedTensor> outputs);
 

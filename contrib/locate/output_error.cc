@@ -121,7 +121,7 @@ OutputError ErrorOf(absl::Span<const TensorComparison> outputs) {
   return error;
 }
 
-double ShareGone(const OutputError& error, const OutputError& left) {
+double ShareRemoved(const OutputError& error, const OutputError& left) {
   // No finite error weighs anything against an infinity or a NaN, so these are
   // counted alone as long as there are any; and a run that has them where the
   // first had none is no better than it, however small its other errors are.
@@ -166,7 +166,7 @@ absl::StatusOr<double> WrongOutputs::ShareLeft(
   }
   NODEWISE_ASSIGN_OR_RETURN(const auto compared,
                             CompareNetworkOutputs(reference, named, tolerance));
-  return 1 - ShareGone(error, ErrorOf(compared));
+  return 1 - ShareRemoved(error, ErrorOf(compared));
 }
 
 absl::StatusOr<double> WrongOutputs::ShareLeftIn(

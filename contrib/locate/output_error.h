@@ -65,7 +65,7 @@ OutputError ErrorOf(absl::Span<const TensorComparison> outputs);
 
 // Returns which share of the error is gone in the other one. REQUIRES:
 // error.any().
-double ShareGone(const OutputError& error, const OutputError& left);
+double ShareRemoved(const OutputError& error, const OutputError& left);
 
 // The outputs of a network that are wrong in a run, and by how much: what other
 // runs are measured against. By default nothing is wrong.

@@ -53,7 +53,7 @@ struct NodeTensors {
 
 // Keeps the tensors of some nodes.
 struct NodeTensorSink : public TensorSink {
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const auto node = nodes.find(item.key.node);
     if (node == nodes.end() || item.tensor == nullptr) return absl::OkStatus();
     std::vector<NDArray>& tensors = item.key.role == TensorRole::kInput
@@ -141,7 +141,7 @@ absl::Status JudgeAsReferee(const GraphNode& node, const NodeTensors& tensors,
 }
 
 struct ValueKeeper : public TensorSink {
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (item.tensor == nullptr) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(values[item.key.node], AlignedCopyOf(item));
     return absl::OkStatus();
@@ -164,7 +164,7 @@ struct CandidateSink : public TensorSink {
                 Tolerance by)
       : index(graph_index), expected(expected_of), tolerance(by) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const auto entry = nodes.MadeEntryOf(item);
     if (!entry.has_value() || item.tensor == nullptr) return absl::OkStatus();
     const NodeId node = index.NodeOf(*entry);
@@ -213,7 +213,7 @@ struct OutsideLocator {
 
   absl::StatusOr<OutsideLocated> Run() {
     ReadTexts();
-    NODEWISE_RETURN_IF_ERROR(Refer());
+    NODEWISE_RETURN_IF_ERROR(RunReference());
     const std::function<NDArray(EntryId)> expected = [this](EntryId entry) {
       return ReferenceOf(entry);
     };
@@ -269,7 +269,7 @@ struct OutsideLocator {
 
   // Programs may compute operations apart whose values they hand out, so that
   // the outputs count as they are with nothing handed out.
-  absl::Status Refer() {
+  absl::Status RunReference() {
     NODEWISE_ASSIGN_OR_RETURN(const auto unseen, request.reference());
     NODEWISE_ASSIGN_OR_RETURN(const RunResult plain,
                               unseen->Run(request.inputs));
@@ -352,7 +352,7 @@ struct OutsideLocator {
     if (AnyIsWrong(compared)) {
       report->evidence.isolated = Verdict::kError;
       report->worst = *std::ranges::max_element(compared, {}, &RelativeError);
-      Accuse(*made, read, report);
+      ArbitrateNode(*made, read, report);
       return absl::OkStatus();
     }
     // Right on equal inputs: the error in the network came with what it read.
@@ -426,8 +426,8 @@ struct OutsideLocator {
   }
 
   // Has the definitions of the operators decide whose result is right.
-  void Accuse(const std::vector<NamedTensor>& made,
-              const std::vector<NDArray>& read, NodeReport* report) {
+  void ArbitrateNode(const std::vector<NamedTensor>& made,
+                     const std::vector<NDArray>& read, NodeReport* report) {
     OutsideAccusation accusation;
     accusation.report = located.result.nodes.size();
     const absl::Status asked = Referee(report->node, made, read, &accusation);
@@ -486,7 +486,7 @@ struct OutsideLocator {
     const OutputError error = ErrorOf(located.result.outputs);
     for (size_t i = 0; i < located.result.nodes.size(); ++i) {
       const NodeReport& report = located.result.nodes[i];
-      if (!Accuses(report.verdict)) continue;
+      if (!IsCulpritVerdict(report.verdict)) continue;
       Culprit culprit{i, std::nullopt, {}};
       const bool can_be_confirmed =
           error.any() &&
@@ -511,7 +511,7 @@ struct OutsideLocator {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto left,
         CompareNetworkOutputs(outputs, made.outputs, tolerance));
-    return ShareGone(error, ErrorOf(left));
+    return ShareRemoved(error, ErrorOf(left));
   }
 };
 

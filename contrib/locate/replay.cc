@@ -33,7 +33,7 @@ constexpr size_t kNamedNodes = 5;
 constexpr double kMostOfAnotherRounding = 4;
 
 // The distance from 1 to the next number of a type.
-double StepAtOne(DLDataType dtype) {
+double EpsilonOf(DLDataType dtype) {
   if (dtype.code == kDLBfloat) return 0x1p-7;
   if (dtype.bits == 16) return 0x1p-10;
   return dtype.bits == 64 ? 0x1p-52 : 0x1p-23;
@@ -69,9 +69,9 @@ struct DumpSurvey : public TensorSink {
 
   // Fails with kDataLoss for what the graph does not have, or has of another
   // type, and for a tensor that is not what was hashed.
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (const auto entry = nodes.MadeEntryOf(item)) {
-      return TakeMade(item, *entry);
+      return RecordOutput(item, *entry);
     }
     const auto node = nodes.NodeOf(item);
     const bool is_read = node.has_value() &&
@@ -89,7 +89,7 @@ struct DumpSurvey : public TensorSink {
     return absl::OkStatus();
   }
 
-  absl::Status TakeMade(const TensorItem& item, EntryId entry) {
+  absl::Status RecordOutput(const TensorItem& item, EntryId entry) {
     const RunHashes::Hash hash = ComparableHash(item.hash);
     hashes.made[entry] = hash;
     has[entry] = item.tensor != nullptr;
@@ -109,7 +109,7 @@ struct DumpSurvey : public TensorSink {
 
   // Returns why the node cannot be judged; empty if all tensors that it read
   // and made are there.
-  std::string WhyNot(NodeId node) const {
+  std::string NotJudgeableReason(NodeId node) const {
     const auto why = [this](const char* role, size_t slot, EntryId entry) {
       return fmt::format("{} {} ({}): {}", role, slot, index.KeyOf(entry),
                          why_absent[entry]);
@@ -161,15 +161,16 @@ class JudgedTensors : public TensorSource {
 
   const std::string& name() const override { return dump_.name(); }
   absl::Status Visit(TensorSink& sink) override {
-    return VisitEach(
-        dump_, [&](const TensorItem& item) { return HandOn(item, sink); });
+    return VisitEach(dump_, [&](const TensorItem& item) {
+      return ForwardEntry(item, sink);
+    });
   }
 
   // Undefined for what was not handed out.
   std::vector<NamedTensor> outputs;
 
  private:
-  absl::Status HandOn(const TensorItem& item, TensorSink& sink) {
+  absl::Status ForwardEntry(const TensorItem& item, TensorSink& sink) {
     const auto entry = nodes_.MadeEntryOf(item);
     const bool is_wanted =
         entry.has_value() && item.tensor != nullptr && is_needed_[*entry];
@@ -178,7 +179,7 @@ class JudgedTensors : public TensorSource {
       if (heads_[i] != *entry) continue;
       NODEWISE_ASSIGN_OR_RETURN(outputs[i].tensor, item.Keep());
     }
-    return sink.Take(item);
+    return sink.Consume(item);
   }
 
   TensorSource& dump_;
@@ -213,7 +214,7 @@ struct Replayer {
     }
     for (size_t i = 0; i < result.nodes.size(); ++i) {
       Finish(&result.nodes[i]);
-      if (!Accuses(result.nodes[i].verdict)) continue;
+      if (!IsCulpritVerdict(result.nodes[i].verdict)) continue;
       result.culprits.push_back(
           {i, std::nullopt,
            VictimsOf(index, overwritten, result.nodes[i].node)});
@@ -228,7 +229,7 @@ struct Replayer {
     std::string first;
     bool any = false;
     for (const NodeId node : FunctionNodesOf(graph)) {
-      const std::string why = survey.WhyNot(node);
+      const std::string why = survey.NotJudgeableReason(node);
       is_judged[node] = why.empty();
       any |= why.empty();
       if (why.empty()) continue;
@@ -348,7 +349,7 @@ struct Replayer {
     const EntryId output = graph.EntryOf(report.node, 0);
     const DLDataType dtype = graph.entry(output).dtype;
     return report.worst->metrics.relative_error() <=
-           kMostOfAnotherRounding * StepAtOne(dtype);
+           kMostOfAnotherRounding * EpsilonOf(dtype);
   }
 
   // The floating-point environment that a node ran in, and the node that left

@@ -30,8 +30,8 @@ bool IsHead(const Graph& graph, NodeId node) {
 }
 
 // Whether all that reads the node's outputs is right on what they should be.
-bool IsWithoutConsequence(const GraphIndex& index, const NodeChecks& checks,
-                          Misreported* misreported) {
+bool AreReadersRight(const GraphIndex& index, const NodeChecks& checks,
+                     Misreported* misreported) {
   const Graph& graph = index.graph();
   bool is_read = false;
   for (const EntryId entry : EntriesMadeBy(graph, misreported->node)) {
@@ -142,7 +142,7 @@ absl::StatusOr<std::optional<NodeId>> FindSpoiler(const Suspect& suspect) {
     return outcome != in_run;
   };
   NODEWISE_ASSIGN_OR_RETURN(const size_t count,
-                            FirstLeap(0, earlier.size(), is_sound));
+                            BisectFirstTrue(0, earlier.size(), is_sound));
   return earlier[count - 1];
 }
 
@@ -177,7 +177,7 @@ std::vector<Misreported> FindMisreported(const GraphIndex& index,
   for (const NodeId node : nodes) {
     if (IsHead(index.graph(), node)) continue;
     Misreported misreported{node};
-    if (IsWithoutConsequence(index, checks, &misreported)) {
+    if (AreReadersRight(index, checks, &misreported)) {
       found.push_back(std::move(misreported));
     }
   }
@@ -207,7 +207,7 @@ absl::Status BlameForSubnormals(const JudgedRun& judged, LocateResult* result) {
   size_t noted = 0;
   for (size_t i = 0; i < result->nodes.size(); ++i) {
     NodeReport& report = result->nodes[i];
-    if (report.remark.empty() || Accuses(report.verdict)) continue;
+    if (report.remark.empty() || IsCulpritVerdict(report.verdict)) continue;
     if (may_matter && tried++ < judged.most_tried) {
       NODEWISE_ASSIGN_OR_RETURN(const bool matters,
                                 AreOutputsWrongWith(report.node, judged));

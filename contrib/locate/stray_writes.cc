@@ -22,7 +22,7 @@ struct Head {
 
 // A plan that lets nodes write over each other is found without this run, and
 // what a node reads too much does no harm by itself.
-bool IsHarmful(const Finding& finding) {
+bool IsHarmfulWrite(const Finding& finding) {
   using namespace memory_kinds;
   return (finding.kind == kOverrun || finding.kind == kInputWritten ||
           finding.kind == kStrayWrite || finding.kind == kTensorChanged ||
@@ -44,21 +44,21 @@ absl::Status SanitizeAndSend(const GraphTarget& target,
                              absl::Span<const RunInput> inputs,
                              PipeWriter* writer) {
   SanitizeOptions options;
-  // These two runs find what IsHarmful() leaves out: plans that let nodes write
-  // over each other, and reads of what no node has written.
+  // These two runs find what IsHarmfulWrite() leaves out: plans that let nodes
+  // write over each other, and reads of what no node has written.
   options.compare_private = false;
   options.compare_poison = false;
   // Each finding is sent at once, since another node may end the run.
   absl::Status sent;
   options.found = [&](const Finding& finding) {
-    if (IsHarmful(finding)) sent.Update(Send(finding, writer));
+    if (IsHarmfulWrite(finding)) sent.Update(Send(finding, writer));
   };
   NODEWISE_RETURN_IF_ERROR(
       Sanitize(MakerOfDebugExecutors(target, inputs), options).status());
   return sent;
 }
 
-void AddUnlessKnown(NodeFailure failure, std::vector<NodeFailure>* found) {
+void AddNewFailure(NodeFailure failure, std::vector<NodeFailure>* found) {
   const bool is_known = std::ranges::find(*found, failure.node,
                                           &NodeFailure::node) != found->end();
   if (!is_known) found->push_back(std::move(failure));
@@ -77,7 +77,7 @@ absl::Status Receive(const GraphTarget& target, PipeReader& reader,
   failure.node = target.index().KeyOf(NodeId{head.node});
   failure.what.resize(head.bytes);
   NODEWISE_RETURN_IF_ERROR(reader.Read(failure.what.data(), head.bytes));
-  AddUnlessKnown(std::move(failure), found);
+  AddNewFailure(std::move(failure), found);
   return absl::OkStatus();
 }
 
@@ -118,7 +118,7 @@ absl::StatusOr<std::vector<NodeFailure>> StrayWriteSearch::Finish() {
                      : NodeFailure::Kind::kExit;
   failure.node = target_.index().KeyOf(NodeId{*end->left_by});
   failure.what = "left a thread behind, which " + end->ToString(limit_ms_);
-  AddUnlessKnown(std::move(failure), &found);
+  AddNewFailure(std::move(failure), &found);
   return found;
 }
 

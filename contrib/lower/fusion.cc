@@ -44,7 +44,7 @@ class RegionFinder {
   std::vector<std::vector<OperationId>> Find(bool fuse) {
     std::vector<std::vector<OperationId>> regions;
     for (const OperationId id : network_.order()) {
-      if (is_taken_[Index(id)] || !MakesSomething(id)) continue;
+      if (is_taken_[Index(id)] || !HasReadableOutput(id)) continue;
       std::vector<OperationId> region = {id};
       if (fuse && PartOf(id) != Part::kAlone) {
         while (Extend(&region)) {
@@ -66,7 +66,7 @@ class RegionFinder {
   size_t PlaceOf(OperationId id) const { return places_[Index(id)]; }
 
   // Nothing can read such an operation, so no node is made of it.
-  bool MakesSomething(OperationId id) const {
+  bool HasReadableOutput(OperationId id) const {
     const auto& outputs = network_.operation(id).outputs;
     return std::ranges::any_of(
         outputs, [](ValueId output) { return output != kNoValue; });
@@ -176,14 +176,14 @@ class ObservedRegionFinder {
   }
 
   std::vector<ObservedRegion> Find() {
-    JoinByUnseen();
+    JoinByUnobserved();
     std::vector<uint32_t> order;
     // Parts that read each other, in a circle, can only run as one.
     while (true) {
       order.clear();
       const std::vector<uint32_t> rest = Sort(&order);
       if (rest.empty()) break;
-      JoinCircle(rest);
+      JoinCycle(rest);
     }
     return Collect(order);
   }
@@ -205,7 +205,7 @@ class ObservedRegionFinder {
     parents_[std::max(a, b)] = std::min(a, b);
   }
 
-  void JoinByUnseen() {
+  void JoinByUnobserved() {
     for (const OperationId id : network_.order()) {
       for (const ValueId output : network_.operation(id).outputs) {
         if (output == kNoValue || is_seen_[Index(output)]) continue;
@@ -269,7 +269,7 @@ class ObservedRegionFinder {
 
   // Each part that is left waits for another one that is left, so the way back
   // from any of them ends in a circle.
-  void JoinCircle(const std::vector<uint32_t>& rest) {
+  void JoinCycle(const std::vector<uint32_t>& rest) {
     std::map<uint32_t, uint32_t> before;
     for (const uint32_t part : rest) {
       for (const uint32_t reader : readers_[part]) before[reader] = part;

@@ -232,7 +232,7 @@ class StorageSharer {
   StorageTable Share() {
     for (size_t n = 0; n < nodes_.size(); ++n) {
       const auto node = static_cast<int64_t>(n);
-      TakeBack(node);
+      ReclaimStorage(node);
       for (size_t i = 0; i < nodes_[n].outputs.size(); ++i) {
         Place(nodes_[n].outputs[i], nodes_[n].region.outputs[i], node);
       }
@@ -248,7 +248,7 @@ class StorageSharer {
 
   // A storage that is last read by an earlier node is free: a node that still
   // reads it must not write there.
-  void TakeBack(int64_t node) {
+  void ReclaimStorage(int64_t node) {
     const auto end = used_.lower_bound(node);
     for (auto at = used_.begin(); at != end; ++at) {
       free_.emplace(at->second.bytes, at->second);
@@ -290,7 +290,7 @@ constexpr char kPass[] = "lowering";
 // Names what gives the unknown sides of an input their sizes. Each unknown side
 // has a way of its own, by its name or by its place; freezing the input or
 // giving a file settles all of them.
-std::string HowToSize(const NetworkValue& input) {
+std::string InputSizeHint(const NetworkValue& input) {
   const auto& shape = input.type.shape;
   const std::string_view dims = NameOf(Way::kDims);
   std::string options;
@@ -328,7 +328,7 @@ absl::Status CheckType(const NetworkValue& value, const std::string& place,
 }
 
 // In that case it is unknown how often the body runs before it has run.
-bool EndsByCondition(const Operation& operation) {
+bool IsConditionalLoop(const Operation& operation) {
   return operation.attrs.As<ops::Loop>() != nullptr &&
          operation.inputs.size() > 1 && operation.inputs[1] != kNoValue;
 }
@@ -351,9 +351,9 @@ bool DependsOnInputs(const Network& network, ValueId value) {
 }
 
 // What to do about a result of an unknown size.
-std::string HowToSizeResult(const Network& network, const Operation& operation,
-                            ValueId result) {
-  if (EndsByCondition(operation) || !DependsOnInputs(network, result)) {
+std::string ResultSizeHint(const Network& network, const Operation& operation,
+                           ValueId result) {
+  if (IsConditionalLoop(operation) || !DependsOnInputs(network, result)) {
     return fmt::format("{}: nothing but its run can tell them",
                        NameOf(Way::kInputs));
   }
@@ -372,7 +372,7 @@ absl::Status CheckNetwork(const Network& network) {
   for (const ValueId id : network.inputs()) {
     const NetworkValue& input = network.value(id);
     NODEWISE_RETURN_IF_ERROR(
-        CheckType(input, "input " + input.name, HowToSize(input)));
+        CheckType(input, "input " + input.name, InputSizeHint(input)));
   }
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
@@ -387,7 +387,7 @@ absl::Status CheckNetwork(const Network& network) {
                                 operation.kind(), value.name),
                     value.type.has_dtype() && value.type.is_static()
                         ? ""
-                        : HowToSizeResult(network, operation, output)));
+                        : ResultSizeHint(network, operation, output)));
     }
   }
   return absl::OkStatus();

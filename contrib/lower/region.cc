@@ -65,7 +65,7 @@ absl::Status ReadConstants(Attributes attrs, Region* region) {
 // Returns a tensor's type with the number that networks have for it: functions
 // are shown older numbers of bool and the 8-bit floats.
 TensorType TypeOf(const DLTensor& tensor, const NetworkValue& value) {
-  TensorType type = TensorType::Of(tensor);
+  TensorType type = TensorType::From(tensor);
   if (value.type.has_dtype() && IsSameType(type.dtype, value.type.dtype)) {
     type.dtype = value.type.dtype;
   }
@@ -141,7 +141,7 @@ std::string RegionText(Attributes attributes) {
   return text;
 }
 
-bool SaysItsRegion(const GraphNode& node) {
+bool DeclaresRegion(const GraphNode& node) {
   return FindAttribute(node.attrs, kNetworkAttribute) != nullptr;
 }
 

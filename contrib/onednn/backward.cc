@@ -183,12 +183,12 @@ class BackwardRun {
     Read(DNNL_ARG_DIFF_DST, Cotangent());
     Make(DNNL_ARG_DIFF_SRC);
     Run(plan.backward);
-    return Give(0, DNNL_ARG_DIFF_SRC);
+    return StoreGradient(0, DNNL_ARG_DIFF_SRC);
   }
 
   // Says that an argument which has been made is the gradient of input `i`,
   // which lies as `desc` says.
-  absl::Status Give(size_t i, int argument, const Desc& desc) {
+  absl::Status StoreGradient(size_t i, int argument, const Desc& desc) {
     NODEWISE_ASSIGN_OR_RETURN(
         gradients_[i],
         NDArray::Empty(backward_.inputs[i].shape(), kFloat32, kCpu));
@@ -196,8 +196,8 @@ class BackwardRun {
             dnnl::memory(desc, Engine(), gradients_[i].data()));
     return absl::OkStatus();
   }
-  absl::Status Give(size_t i, int argument) {
-    return Give(i, argument, PlainOf(i));
+  absl::Status StoreGradient(size_t i, int argument) {
+    return StoreGradient(i, argument, PlainOf(i));
   }
   // Returns the gradients that are asked for; refuses if one is not there.
   absl::StatusOr<std::vector<NDArray>> Gradients() const {
@@ -250,8 +250,9 @@ absl::Status ConvGradients(BackwardRun& run, Algorithm algorithm, ConvSpec spec,
   run.Make(DNNL_ARG_DIFF_WEIGHTS);
   if (has_bias) run.Make(DNNL_ARG_DIFF_BIAS);
   run.Run(plan.backward);
-  if (has_bias) NODEWISE_RETURN_IF_ERROR(run.Give(2, DNNL_ARG_DIFF_BIAS));
-  return run.Give(1, DNNL_ARG_DIFF_WEIGHTS, weights);
+  if (has_bias)
+    NODEWISE_RETURN_IF_ERROR(run.StoreGradient(2, DNNL_ARG_DIFF_BIAS));
+  return run.StoreGradient(1, DNNL_ARG_DIFF_WEIGHTS, weights);
 }
 
 // oneDNN's weights have one more side in front for groups, with which a plain
@@ -306,7 +307,7 @@ absl::Status RunMatMul(BackwardRun& run) {
   run.Read(DNNL_ARG_SRC, run.Input(0));
   run.Make(DNNL_ARG_DIFF_WEIGHTS);
   run.Run(plan.backward);
-  return run.Give(1, DNNL_ARG_DIFF_WEIGHTS, turned);
+  return run.StoreGradient(1, DNNL_ARG_DIFF_WEIGHTS, turned);
 }
 
 // A maximum has to know which elements won: the forward primitive notes them in
@@ -425,9 +426,10 @@ absl::Status NormGradients(BackwardRun& run, const PlannedBackward& plan,
   run.Make(DNNL_ARG_DIFF_SCALE);
   run.Make(DNNL_ARG_DIFF_SHIFT);
   run.Run(plan.backward);
-  NODEWISE_RETURN_IF_ERROR(run.Give(0, DNNL_ARG_DIFF_SRC, data));
-  NODEWISE_RETURN_IF_ERROR(run.Give(1, DNNL_ARG_DIFF_SCALE, list));
-  return has_shift ? run.Give(2, DNNL_ARG_DIFF_SHIFT, list) : absl::OkStatus();
+  NODEWISE_RETURN_IF_ERROR(run.StoreGradient(0, DNNL_ARG_DIFF_SRC, data));
+  NODEWISE_RETURN_IF_ERROR(run.StoreGradient(1, DNNL_ARG_DIFF_SCALE, list));
+  return has_shift ? run.StoreGradient(2, DNNL_ARG_DIFF_SHIFT, list)
+                   : absl::OkStatus();
 }
 
 // In training the statistics are those of the batch, on which the gradient of
@@ -528,9 +530,9 @@ absl::StatusOr<std::vector<NDArray>> RunRow(const BackwardRow& row,
   forward.op = call.op;
   for (const NDArray& input : call.inputs) {
     OneDnnInput& read = forward.inputs.emplace_back();
-    if (input.defined()) read.type = TensorType::Of(*input);
+    if (input.defined()) read.type = TensorType::From(*input);
   }
-  forward.output = TensorType::Of(*call.cotangent);
+  forward.output = TensorType::From(*call.cotangent);
   NODEWISE_ASSIGN_OR_RETURN(const Call read, Call::Read(forward));
   NODEWISE_RETURN_IF_ERROR(read.RequireAllFloat32());
   const OmpThreads threads(OneDnnThreads::Count());

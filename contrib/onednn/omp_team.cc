@@ -45,7 +45,7 @@ namespace {
 // environment: that of the time when they were made, unless they are told.
 thread_local FloatEnvironment team_floats = DefaultFloats();
 
-void HandFloatsToTeam(int count) {
+void CopyFloatsToTeam(int count) {
   const FloatEnvironment now = ReadFloatEnvironment();
   if (now == team_floats) return;
   team_floats = now;
@@ -104,7 +104,7 @@ class IdleTeam {
 
 }  // namespace
 
-void CalmOmpThreads(bool is_calm) {
+void ReduceOmpPolling(bool is_calm) {
   // A program that asked for another way of waiting has had it from the start.
   static const bool is_told = OmpWaitsBriefly() ||
                               std::getenv("OMP_WAIT_POLICY") != nullptr ||
@@ -122,7 +122,7 @@ void CalmOmpThreads(bool is_calm) {
   }
 }
 
-bool IsKeptWaiting() {
+bool IsStarvedOfCpu() {
   constexpr int64_t kBetweenLooksNs = 50'000'000;
   // A fifth of the time is more than daemons take that wake up.
   constexpr int64_t kMostShare = 5;
@@ -143,10 +143,10 @@ bool IsKeptWaiting() {
 OmpThreads::OmpThreads(int count) : before_(omp_get_max_threads()) {
   if (count > 1) {
     NoteOmpThreads();
-    CalmOmpThreads(IsKeptWaiting());
+    ReduceOmpPolling(IsStarvedOfCpu());
   }
   if (count != before_) omp_set_num_threads(count);
-  if (count > 1) HandFloatsToTeam(count);
+  if (count > 1) CopyFloatsToTeam(count);
 }
 OmpThreads::~OmpThreads() {
   if (omp_get_max_threads() != before_) omp_set_num_threads(before_);

@@ -11,7 +11,7 @@ void NoteOmpThreads();
 // Whether the calling thread lately had to wait for a CPU for a fifth of its
 // time, as on a busy machine. Looks no more than twenty times a second, so it
 // may be asked often.
-bool IsKeptWaiting();
+bool IsStarvedOfCpu();
 
 // Has the threads of OpenMP in this process poll for a microsecond only before
 // they sleep, or again as long as libgomp has them, where
@@ -22,7 +22,7 @@ bool IsKeptWaiting();
 //
 // libgomp's threads poll three thousand times shorter while it has more of them
 // than there are CPUs; so it is given as many that do nothing.
-void CalmOmpThreads(bool is_calm);
+void ReduceOmpPolling(bool is_calm);
 
 // While this lives, OpenMP regions that the calling thread begins have so many
 // threads.

@@ -15,7 +15,7 @@ namespace {
 
 // Whether an operand beside the output is one number, one row, or has the
 // output's own sizes, which it keeps when the rows are folded.
-bool IsRowOrAll(const Call& call, size_t i) {
+bool IsFoldable(const Call& call, size_t i) {
   const Sizes& own = call.sizes(i);
   const Sizes& output = call.output_sizes();
   const int64_t count = call.count(i);
@@ -25,9 +25,9 @@ bool IsRowOrAll(const Call& call, size_t i) {
 }
 
 // Folding would change what other operands are broadcast over.
-bool AllAreRowsOrAll(const Call& call, size_t first) {
+bool AreAllFoldable(const Call& call, size_t first) {
   for (size_t i = first; i < call.num_inputs(); ++i) {
-    if (call.is_given(i) && !IsRowOrAll(call, i)) return false;
+    if (call.is_given(i) && !IsFoldable(call, i)) return false;
   }
   return true;
 }
@@ -42,7 +42,7 @@ absl::StatusOr<Desc> OtherDesc(const Call& call, size_t i,
   Sizes row(sizes.output.size(), 1);
   row.back() = call.count(i);
   const bool is_all = call.sizes(i) == call.output_sizes();
-  const bool fits = IsRowOrAll(call, i) && (is_all || row.back() == 1 ||
+  const bool fits = IsFoldable(call, i) && (is_all || row.back() == 1 ||
                                             row.back() == sizes.output.back());
   if (!fits) {
     return Refuse("{}: does not fit a product of these sizes", call.NameOf(i));
@@ -62,7 +62,7 @@ absl::StatusOr<Planned> PlanProduct(const Call& call, const Desc& left,
   if (call.constant(1) == nullptr) {
     return PlanMatMul(left, right, output, attributes);
   }
-  if (LittleMemory::IsWanted() && call.count(1) >= kLargeCopy) {
+  if (LowMemoryScope::IsWanted() && call.count(1) >= kLargeCopy) {
     auto planned = PlanMatMul(left, right, output, attributes);
     if (planned.ok() && RefuseSlow(*planned).ok()) return planned;
   }
@@ -161,7 +161,7 @@ absl::Status BuildMatMul(ProgramBuilder& program) {
   NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(), call.RequirePlain(0),
                                call.RequirePlain(1),
                                call.RequirePlainOutput()));
-  const MatMulSizes sizes = SizesOfMatMul(call, 0, 1, AllAreRowsOrAll(call, 2));
+  const MatMulSizes sizes = SizesOfMatMul(call, 0, 1, AreAllFoldable(call, 2));
   NODEWISE_ASSIGN_OR_RETURN(
       Fused fused,
       FusePostOps(program, TermsOf(sizes), {}, 0, BesideProduct(call, sizes)));

@@ -434,7 +434,7 @@ void ProgramBuilder::DropUnread() {
 
 // Those that steps read directly have to be copied, since a run may be given
 // other memory with the same numbers.
-absl::Status ProgramBuilder::DropGivenAgain() {
+absl::Status ProgramBuilder::DropReboundConstants() {
   Program& program = *program_;
   const auto drop = [&](OneDnnInput& input) -> absl::Status {
     if (!input.is_given_again || !input.constant.defined()) {
@@ -443,7 +443,7 @@ absl::Status ProgramBuilder::DropGivenAgain() {
     for (auto& [i, kept] : program.kept_) {
       if (kept.data() != input.constant.data()) continue;
       // A kernel that is forgotten behind the run reads them where they lie.
-      if (LittleMemory::IsWanted()) continue;
+      if (LowMemoryScope::IsWanted()) continue;
       NODEWISE_ASSIGN_OR_RETURN(kept, kept.CopyToHost());
       program.memories_[i].set_data_handle(kept.data());
     }
@@ -482,7 +482,7 @@ absl::StatusOr<std::unique_ptr<OneDnnKernel>> ProgramBuilder::Finish() {
                           ElementBytes(call_.output_dtype());
   if (program.guard_.has_value()) GuardInputs();
   DropUnread();
-  NODEWISE_RETURN_IF_ERROR(DropGivenAgain());
+  NODEWISE_RETURN_IF_ERROR(DropReboundConstants());
   return std::unique_ptr<OneDnnKernel>(std::move(program_));
 }
 

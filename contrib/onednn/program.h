@@ -142,7 +142,7 @@ class ProgramBuilder {
   // Lets constants go that were only on their way to another order.
   void DropUnread();
   // Lets those go that each run is given again, but for what steps read.
-  absl::Status DropGivenAgain();
+  absl::Status DropReboundConstants();
 
   const Call& call_;
   const bool is_dry_;

@@ -98,8 +98,8 @@ double CostOf(const Network& network, const Operation& operation,
 
 // Returns true, and reduces the budget, if the operation reads nothing but
 // constants and costs little.
-bool Affords(const Network& network, const Operation& operation,
-             double* work_left) {
+bool IsCheapToFold(const Network& network, const Operation& operation,
+                   double* work_left) {
   int64_t read = 0;
   bool reads_any = false;
   for (const ValueId id : operation.inputs) {
@@ -145,7 +145,7 @@ std::optional<std::vector<NDArray>> FoldOperation(const Network& network,
   // constant, too: the shape of an input whose sides are.
   auto known = OutputsOfElements(network, operation);
   if (known.has_value()) return known;
-  if (!Affords(network, operation, work_left)) return std::nullopt;
+  if (!IsCheapToFold(network, operation, work_left)) return std::nullopt;
   Tensors inputs;
   for (const ValueId input : operation.inputs) {
     inputs.push_back(input == kNoValue ? NDArray() : network.value(input).data);

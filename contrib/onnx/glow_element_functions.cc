@@ -8,11 +8,13 @@
 namespace nodewise {
 namespace {
 
-constexpr ContribFunction OfOne(std::string_view name, std::string_view body) {
+constexpr ContribFunction UnaryFunction(std::string_view name,
+                                        std::string_view body) {
   return GlowRow(name, {"Input"}, {}, body);
 }
 
-constexpr ContribFunction OfTwo(std::string_view name, std::string_view body) {
+constexpr ContribFunction BinaryFunction(std::string_view name,
+                                         std::string_view body) {
   return GlowRow(name, {"LHS", "RHS"}, {}, body);
 }
 
@@ -139,7 +141,7 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        d = nodewise.Truncated(d) if $Truncate
        Result = Cast<to=$o0_type>(d) if !$o0_qScale
        Result = Identity(d) if $o0_qScale)"),
-    OfTwo("Fmod", R"(
+    BinaryFunction("Fmod", R"(
        l = Cast<to=1>(LHS) if !$o0_qScale
        r = Cast<to=1>(RHS) if !$o0_qScale
        m = Mod<fmod=1>(l, r)
@@ -155,61 +157,61 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        up = Add(m, d)
        Result = Where(below, up, m) if $SignFollowDivisor
        Result = Identity(m) if !$SignFollowDivisor)"),
-    OfTwo("Max", "Result = Max(LHS, RHS)"),
-    OfTwo("Min", "Result = Min(LHS, RHS)"),
-    OfTwo("CmpEQ", "Result = Equal(LHS, RHS)"),
-    OfTwo("CmpNEQ", R"(
+    BinaryFunction("Max", "Result = Max(LHS, RHS)"),
+    BinaryFunction("Min", "Result = Min(LHS, RHS)"),
+    BinaryFunction("CmpEQ", "Result = Equal(LHS, RHS)"),
+    BinaryFunction("CmpNEQ", R"(
        e = Equal(LHS, RHS)
        Result = Not(e))"),
-    OfTwo("CmpLT", "Result = Less(LHS, RHS)"),
-    OfTwo("CmpLTE", "Result = LessOrEqual(LHS, RHS)"),
-    OfTwo("Pow", "Result = Pow(LHS, RHS)"),
-    OfTwo("And", "Result = And(LHS, RHS)"),
-    OfTwo("Or", "Result = Or(LHS, RHS)"),
-    OfTwo("Xor", "Result = Xor(LHS, RHS)"),
-    OfTwo("BitwiseAnd", R"(
+    BinaryFunction("CmpLT", "Result = Less(LHS, RHS)"),
+    BinaryFunction("CmpLTE", "Result = LessOrEqual(LHS, RHS)"),
+    BinaryFunction("Pow", "Result = Pow(LHS, RHS)"),
+    BinaryFunction("And", "Result = And(LHS, RHS)"),
+    BinaryFunction("Or", "Result = Or(LHS, RHS)"),
+    BinaryFunction("Xor", "Result = Xor(LHS, RHS)"),
+    BinaryFunction("BitwiseAnd", R"(
        Result = And(LHS, RHS) if type(LHS)=bool
        Result = BitwiseAnd(LHS, RHS) if !type(LHS)=bool)"),
-    OfTwo("BitwiseOr", R"(
+    BinaryFunction("BitwiseOr", R"(
        Result = Or(LHS, RHS) if type(LHS)=bool
        Result = BitwiseOr(LHS, RHS) if !type(LHS)=bool)"),
-    OfTwo("BitwiseXor", R"(
+    BinaryFunction("BitwiseXor", R"(
        Result = Xor(LHS, RHS) if type(LHS)=bool
        Result = BitwiseXor(LHS, RHS) if !type(LHS)=bool)"),
-    OfOne("BitwiseNot", R"(
+    UnaryFunction("BitwiseNot", R"(
        Result = Not(Input) if type(Input)=bool
        Result = BitwiseNot(Input) if !type(Input)=bool)"),
-    OfOne("Not", "Result = Not(Input)"),
-    OfOne("Neg", "Result = Neg(Input)"),
-    OfOne("Abs", "Result = Abs(Input)"),
-    OfOne("Floor", "Result = Floor(Input)"),
-    OfOne("Sign", "Result = Sign(Input)"),
-    OfOne("Ceil", "Result = Ceil(Input)"),
-    OfOne("Round", "Result = Round(Input)"),
-    OfOne("Truncate", "Result = nodewise.Truncated(Input)"),
-    OfOne("Sqrt", "Result = Sqrt(Input)"),
-    OfOne("Rsqrt", R"(
+    UnaryFunction("Not", "Result = Not(Input)"),
+    UnaryFunction("Neg", "Result = Neg(Input)"),
+    UnaryFunction("Abs", "Result = Abs(Input)"),
+    UnaryFunction("Floor", "Result = Floor(Input)"),
+    UnaryFunction("Sign", "Result = Sign(Input)"),
+    UnaryFunction("Ceil", "Result = Ceil(Input)"),
+    UnaryFunction("Round", "Result = Round(Input)"),
+    UnaryFunction("Truncate", "Result = nodewise.Truncated(Input)"),
+    UnaryFunction("Sqrt", "Result = Sqrt(Input)"),
+    UnaryFunction("Rsqrt", R"(
        s = Sqrt(Input)
        Result = Reciprocal(s))"),
-    OfOne("Reciprocal", "Result = Reciprocal(Input)"),
-    OfOne("Sin", "Result = Sin(Input)"),
-    OfOne("Cos", "Result = Cos(Input)"),
-    OfOne("Log", "Result = Log(Input)"),
-    OfOne("Acos", "Result = Acos(Input)"),
-    OfOne("Asin", "Result = Asin(Input)"),
-    OfOne("Atan", "Result = Atan(Input)"),
-    OfOne("Erf", "Result = Erf(Input)"),
-    OfOne("Exp", "Result = Exp(Input)"),
-    OfOne("Relu", "Result = Relu(Input)"),
-    OfOne("HardSwish", "Result = HardSwish(Input)"),
-    OfOne("Gelu", "Result = Gelu<approximate=tanh>(Input)"),
-    OfOne("Sigmoid", "Result = Sigmoid(Input)"),
-    OfOne("Swish", R"(
+    UnaryFunction("Reciprocal", "Result = Reciprocal(Input)"),
+    UnaryFunction("Sin", "Result = Sin(Input)"),
+    UnaryFunction("Cos", "Result = Cos(Input)"),
+    UnaryFunction("Log", "Result = Log(Input)"),
+    UnaryFunction("Acos", "Result = Acos(Input)"),
+    UnaryFunction("Asin", "Result = Asin(Input)"),
+    UnaryFunction("Atan", "Result = Atan(Input)"),
+    UnaryFunction("Erf", "Result = Erf(Input)"),
+    UnaryFunction("Exp", "Result = Exp(Input)"),
+    UnaryFunction("Relu", "Result = Relu(Input)"),
+    UnaryFunction("HardSwish", "Result = HardSwish(Input)"),
+    UnaryFunction("Gelu", "Result = Gelu<approximate=tanh>(Input)"),
+    UnaryFunction("Sigmoid", "Result = Sigmoid(Input)"),
+    UnaryFunction("Swish", R"(
        s = Sigmoid(Input)
        Result = Mul(s, Input))"),
-    OfOne("Tanh", "Result = Tanh(Input)"),
-    OfOne("SoftPlus", "Result = Softplus(Input)"),
-    OfOne("IsNaN", "Result = IsNaN(Input)"),
+    UnaryFunction("Tanh", "Result = Tanh(Input)"),
+    UnaryFunction("SoftPlus", "Result = Softplus(Input)"),
+    UnaryFunction("IsNaN", "Result = IsNaN(Input)"),
     // The loss is not part of a network that is only run.
     GlowRow("Regression", {"Input", "Expected"}, {},
             "Result = Identity(Input)"),
@@ -256,8 +258,8 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        n = Cast<to=6>(less)
        n = ReduceSum<keepdims=0>(n, [-1])
        Result = Cast<to=$o0_type>(n))"),
-    OfOne("Quantize", "Result = Cast<to=1>(Input)"),
-    OfOne("RescaleQuantized", "Result = Identity(Input)"),
+    UnaryFunction("Quantize", "Result = Cast<to=1>(Input)"),
+    UnaryFunction("RescaleQuantized", "Result = Identity(Input)"),
     // The lines around the body have made real numbers of the input by now, so
     // that only their type is left to change; the same holds for the other way.
     GlowRow("Dequantize", {"Input"}, {}, "Result = Cast<to=$o0_type>(Input)"),

@@ -98,7 +98,7 @@ constexpr std::string_view kBackends[] = {"CPU", "Habana", "NNPI", "OCL",
                                           "VectorSigmoid"};
 
 // Returns why an operator is not supported; null if it is not known at all.
-const char* WhyRefused(std::string_view name) {
+const char* RefusalReason(std::string_view name) {
   for (const RefusedGlow& one : kRefused) {
     if (one.name == name) return one.reason;
   }
@@ -364,7 +364,7 @@ bool GraphImporter::ImportGlow(NodeParts& parts) {
   const ContribFunction* const row =
       FindContribFunction(kGlowDomain, name, KnownOpset(state_.opsets, ""));
   if (row == nullptr) {
-    const char* const reason = WhyRefused(name);
+    const char* const reason = RefusalReason(name);
     if (reason != nullptr) {
       return refuse(fmt::format("is not supported: it {}", reason),
                     "operators of Glow's that have a definition in numbers");

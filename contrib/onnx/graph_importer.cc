@@ -16,10 +16,10 @@ struct Numbers {
   size_t num_values = 0;
   bool is_same = true;  // No number changes.
 
-  ValueId Of(ValueId id) const {
+  ValueId NewId(ValueId id) const {
     return id == kNoValue ? id : values[Index(id)];
   }
-  OperationId Of(OperationId id) const {
+  OperationId NewId(OperationId id) const {
     return id == kNoOperation ? id : operations[Index(id)];
   }
   void Add(ValueId id) {
@@ -72,7 +72,7 @@ Numbers NumbersOf(const NetworkData& data) {
 }
 
 void Renumber(const Numbers& numbers, std::vector<ValueId>* ids) {
-  for (ValueId& id : *ids) id = numbers.Of(id);
+  for (ValueId& id : *ids) id = numbers.NewId(id);
 }
 
 // Returns the network with the numbers that it would have if made in one go:
@@ -95,18 +95,18 @@ Network Renumbered(Network network) {
   for (const auto& value : data.values) {
     if (!value.has_value()) continue;
     NetworkValue copy = *value;
-    copy.id = numbers.Of(value->id);
-    copy.producer = numbers.Of(value->producer);
-    for (Use& use : copy.uses) use.user = numbers.Of(use.user);
+    copy.id = numbers.NewId(value->id);
+    copy.producer = numbers.NewId(value->producer);
+    for (Use& use : copy.uses) use.user = numbers.NewId(use.user);
     made.values[Index(copy.id)] = std::move(copy);
   }
   for (const OperationId id : data.order) {
     Operation copy = *data.operations[Index(id)];
-    copy.id = numbers.Of(id);
+    copy.id = numbers.NewId(id);
     Renumber(numbers, &copy.inputs);
     Renumber(numbers, &copy.outputs);
     Renumber(numbers, &copy.after);
-    copy.barrier = numbers.Of(copy.barrier);
+    copy.barrier = numbers.NewId(copy.barrier);
     made.order.push_back(copy.id);
     made.operations.emplace_back(std::move(copy));
   }
@@ -187,7 +187,8 @@ std::string NameOf(const proto::Node& node, size_t index) {
   return fmt::format("{}_{}", Shortened(node.op_type()), index);
 }
 
-std::string WhereOf(const proto::Node& node, std::string_view name, int opset) {
+std::string NodeLocation(const proto::Node& node, std::string_view name,
+                         int opset) {
   return fmt::format("node {} ({}{})", Shortened(name), OperatorName(node),
                      opset == 0 ? "" : fmt::format(", opset {}", opset));
 }
@@ -377,7 +378,7 @@ bool GraphImporter::Freeze(const std::string& name, const TensorType& type,
   for (const NamedTensor& entry : state_.options.freeze) {
     if (entry.name != name) continue;
     const std::string where = fmt::format("input {}", Shortened(name));
-    const TensorType found = TensorType::Of(*entry.tensor);
+    const TensorType found = TensorType::From(*entry.tensor);
     if (!AreCompatible(found, type)) {
       state_.Error(where, "is frozen to " + ToString(found), ToString(type));
     } else {
@@ -412,7 +413,7 @@ void GraphImporter::AddConstants(const proto::Graph& graph, Scope* scope) {
     }
     // An initializer that is an input too is only the input's default.
     if (scope->outer == nullptr &&
-        Freeze(name, TensorType::Of(**data), scope)) {
+        Freeze(name, TensorType::From(**data), scope)) {
       continue;
     }
     *binding = AddConstant(where,
@@ -523,9 +524,9 @@ void GraphImporter::CheckStated(const proto::Graph& graph, const Scope& scope) {
         FitsStated(value.type, info->type())) {
       continue;
     }
-    Misstated(fmt::format("value {}", Shortened(name)),
-              "is stated to be " + TextOfStated(info->type()),
-              ToString(value.type) + " as inferred");
+    AddMisstatement(fmt::format("value {}", Shortened(name)),
+                    "is stated to be " + TextOfStated(info->type()),
+                    ToString(value.type) + " as inferred");
   }
 }
 

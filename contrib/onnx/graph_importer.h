@@ -104,7 +104,8 @@ std::string DomainOf(std::string_view domain);
 // "com.microsoft.Gelu", shortened for messages.
 std::string OperatorName(const proto::Node& node);
 // Returns "node out (Gemm, opset 13)"; opset 0 means a domain not imported.
-std::string WhereOf(const proto::Node& node, std::string_view name, int opset);
+std::string NodeLocation(const proto::Node& node, std::string_view name,
+                         int opset);
 // Returns the node's name, or one made of its operator and number if it has
 // none.
 std::string NameOf(const proto::Node& node, size_t index);
@@ -280,8 +281,8 @@ class GraphImporter {
   void SetOutputs(const proto::Graph& graph, Scope* scope);
   void CheckTypes(const proto::Graph& graph, const Scope& scope);
   void CheckStated(const proto::Graph& graph, const Scope& scope);
-  void Misstated(const std::string& path, std::string found,
-                 std::string expected) {
+  void AddMisstatement(const std::string& path, std::string found,
+                       std::string expected) {
     state_.misstated->push_back(state_.MakeDiagnostic(
         Severity::kError, path, std::move(found), std::move(expected)));
   }
@@ -326,8 +327,9 @@ class GraphImporter {
                      size_t input);
   bool ReadAttributes(NodeParts& parts);
   // Returns the attribute that one stands for; null: it is not given.
-  const proto::Attribute* Referred(const proto::Attribute& given,
-                                   const NodeParts& parts, bool* is_whole);
+  const proto::Attribute* ResolveReference(const proto::Attribute& given,
+                                           const NodeParts& parts,
+                                           bool* is_whole);
   static void DropUnchecked(NodeParts& parts);
   void ReadFlag(NodeParts& parts);
   bool MoveAttribute(const MovedAttribute& moved, NodeParts& parts);
@@ -374,7 +376,7 @@ class GraphImporter {
                                      absl::Span<const TensorType> types,
                                      const std::string& where, Scope* scope,
                                      std::vector<ValueId>* captures);
-  std::string HowToRuleOut(ValueId condition) const;
+  std::string FreezingHint(ValueId condition) const;
   void HintAtFreezing(ValueId condition, size_t first);
   const proto::Graph* TakenBranch(const NodeParts& parts);
   void ImportBranch(const proto::Graph& branch, const NodeParts& parts);

@@ -99,9 +99,9 @@ class LinkChecker {
     return list_.nodes.Get(static_cast<int>(i));
   }
   std::string NameAt(uint32_t i) const { return NameOf(NodeAt(i), i); }
-  std::string WhereAt(uint32_t i) const {
-    return WhereOf(NodeAt(i), NameAt(i),
-                   KnownOpset(list_.opsets, DomainOf(NodeAt(i).domain())));
+  std::string NodeLocationAt(uint32_t i) const {
+    return NodeLocation(NodeAt(i), NameAt(i),
+                        KnownOpset(list_.opsets, DomainOf(NodeAt(i).domain())));
   }
 
   bool IsHere(const std::string& name) const {
@@ -130,14 +130,14 @@ class LinkChecker {
         path.push_back(NameAt(i));
       }
       path.push_back(path.front());
-      state_.StructureError(WhereAt(cycle.front()),
+      state_.StructureError(NodeLocationAt(cycle.front()),
                             "depends on itself: " + PathText(path), "no cycle");
     }
   }
 
   // Whether something around a body is called so: what stands before the one
   // that is called so here reads that.
-  bool IsAround(const std::string& name) const {
+  bool IsInOuterScope(const std::string& name) const {
     for (const LinkChecker* at = outer_; at != nullptr; at = at->outer_) {
       if (at->IsHere(name)) return true;
     }
@@ -148,7 +148,7 @@ class LinkChecker {
   uint32_t NeededBy(uint32_t reader, const std::string& name) const {
     const uint32_t maker = MakerOf(name);
     if (maker == kNone || maker == reader || is_in_cycle_[maker]) return kNone;
-    return maker > reader && IsAround(name) ? kNone : maker;
+    return maker > reader && IsInOuterScope(name) ? kNone : maker;
   }
 
   // Keeps nodes where they stand as far as that can be, so that a network looks
@@ -207,7 +207,8 @@ class LinkChecker {
                                         CountOf(early.size(), "node"));
     state_.Add(
         network_kinds::kInvalidStructure,
-        is_error ? Severity::kError : Severity::kWarning, WhereAt(reader),
+        is_error ? Severity::kError : Severity::kWarning,
+        NodeLocationAt(reader),
         fmt::format("reads {}, which is made further on, by node {}{}",
                     Shortened(name), Shortened(NameAt(MakerOf(name))), more),
         "nodes in an order in which they can run",
@@ -235,7 +236,7 @@ class LinkChecker {
   void CheckBodies(uint32_t i) {
     for (const proto::Attribute& attribute : NodeAt(i).attribute()) {
       if (TypeOf(attribute) != AttributeType::kGraph) continue;
-      const InBody in_body(&state_, fmt::format("{}: {}", WhereAt(i),
+      const InBody in_body(&state_, fmt::format("{}: {}", NodeLocationAt(i),
                                                 Shortened(attribute.name())));
       LinkChecker(ListOfGraph(attribute.g(), list_.opsets), this, i, &state_)
           .Check();
@@ -259,7 +260,7 @@ class LinkChecker {
       }
     }
     for (uint32_t i = 0; i < reads_.size(); ++i) {
-      if (!is_needed[i] && !is_in_cycle_[i]) ReportUnused(WhereAt(i));
+      if (!is_needed[i] && !is_in_cycle_[i]) ReportUnused(NodeLocationAt(i));
     }
     for (const std::string_view name : list_.constants) {
       if (read.contains(std::string(name))) continue;

@@ -95,7 +95,7 @@ std::optional<Subgraph> GraphImporter::ImportBody(
 // Returns what the user can do so that the condition of an If is known, and
 // only the branch is read that it takes: which inputs of the model to freeze.
 // Empty if it depends on none that hold a flag or a size.
-std::string GraphImporter::HowToRuleOut(ValueId condition) const {
+std::string GraphImporter::FreezingHint(ValueId condition) const {
   std::vector<ValueId> open = {condition};
   std::set<ValueId> seen;
   std::vector<std::string> inputs;
@@ -123,7 +123,7 @@ std::string GraphImporter::HowToRuleOut(ValueId condition) const {
 void GraphImporter::HintAtFreezing(ValueId condition, size_t first) {
   auto& items = state_.diagnostics.items();
   if (first == items.size()) return;
-  const std::string hint = HowToRuleOut(condition);
+  const std::string hint = FreezingHint(condition);
   for (size_t i = first; i < items.size(); ++i) {
     if (items[i].severity == Severity::kError && items[i].hint.empty()) {
       items[i].hint = hint;

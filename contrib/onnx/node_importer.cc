@@ -110,7 +110,7 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
                   UniqueName(&node_names_, scope->prefix + NameOf(node, index)),
                   ""};
   parts.opset = KnownOpset(*scope->opsets, domain);
-  parts.where = WhereOf(node, parts.name, parts.opset);
+  parts.where = NodeLocation(node, parts.name, parts.opset);
   if (!scope->calls.empty()) {
     // One fault is enough; there might be a huge number of them.
     if (state_.nodes_left == 0) return BreakOutputs(parts);
@@ -222,8 +222,9 @@ void GraphImporter::CheckInputTypes(const NodeParts& parts) {
     // A variadic parameter is the last one, and stands for all further inputs.
     const auto& param = row->inputs[std::min(i, row->inputs.size() - 1)];
     const auto misstated = [&](std::string expected) {
-      Misstated(parts.where, fmt::format("input {} is {}", i, ToString(type)),
-                std::move(expected));
+      AddMisstatement(parts.where,
+                      fmt::format("input {} is {}", i, ToString(type)),
+                      std::move(expected));
     };
     if ((param.elements >> static_cast<int>(*number) & 1) == 0) {
       return misstated(fmt::format("a type that {} may be in opset {}",
@@ -257,9 +258,8 @@ void GraphImporter::ReportMissing(const NodeParts& parts,
 
 // In a function an attribute may only name one of the call's, whose value it
 // then has. An attribute that the call does not give is not given here either.
-const proto::Attribute* GraphImporter::Referred(const proto::Attribute& given,
-                                                const NodeParts& parts,
-                                                bool* is_whole) {
+const proto::Attribute* GraphImporter::ResolveReference(
+    const proto::Attribute& given, const NodeParts& parts, bool* is_whole) {
   if (given.ref_attr_name().empty()) return &given;
   const auto* const found =
       FindOrNull(parts.scope.attributes, given.ref_attr_name());
@@ -279,7 +279,8 @@ const proto::Attribute* GraphImporter::Referred(const proto::Attribute& given,
 bool GraphImporter::ReadAttributes(NodeParts& parts) {
   bool is_whole = true;
   for (const proto::Attribute& given : parts.node.attribute()) {
-    const proto::Attribute* const attribute = Referred(given, parts, &is_whole);
+    const proto::Attribute* const attribute =
+        ResolveReference(given, parts, &is_whole);
     if (attribute == nullptr) continue;
     if (TypeOf(*attribute) == AttributeType::kGraph) {
       parts.bodies.emplace_back(given.name(), &attribute->g());

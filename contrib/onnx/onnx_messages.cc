@@ -58,7 +58,7 @@ absl::StatusOr<Dim> ReadDim(const proto::Shape::Dimension& dim,
 
 // Returns what a type is if it is not a tensor's. A type that is not set is
 // taken for one that is not known.
-const char* RefusedKind(const proto::Type& type) {
+const char* UnsupportedTypeName(const proto::Type& type) {
   switch (type.value_case()) {
     case proto::Type::kSequenceType:
       return "a sequence";
@@ -191,7 +191,7 @@ void Set(const std::vector<std::string>& values, proto::Attribute* to) {
 }  // namespace
 
 absl::StatusOr<TensorType> ReadType(const proto::Type& type, DimSizes* dims) {
-  if (const char* const kind = RefusedKind(type)) {
+  if (const char* const kind = UnsupportedTypeName(type)) {
     return Unimplemented("is {}, which is not supported, expected a tensor",
                          kind);
   }

@@ -21,7 +21,7 @@ using NameVisitor = absl::FunctionRef<void(std::string*)>;
 
 // Adds the names that a graph gives to what it does not calculate.
 template <typename Names>
-void AddGiven(const proto::Graph& graph, Names* names) {
+void AddInputNames(const proto::Graph& graph, Names* names) {
   for (const auto& input : graph.input()) names->insert(input.name());
   for (const auto& tensor : graph.initializer()) names->insert(tensor.name());
   for (const auto& tensor : graph.sparse_initializer()) {
@@ -47,7 +47,7 @@ void VisitCaptures(const BodyScope* outer, NameVisitor visit,
     if (!attribute.has_g()) continue;
     proto::Graph& body = *attribute.mutable_g();
     BodyScope scope{outer, {}};
-    AddGiven(body, &scope.names);
+    AddInputNames(body, &scope.names);
     for (proto::Node& inner : *body.mutable_node()) {
       for (std::string& input : *inner.mutable_input()) {
         if (!input.empty() && !scope.Has(input)) visit(&input);
@@ -61,7 +61,7 @@ void VisitCaptures(const BodyScope* outer, NameVisitor visit,
   }
 }
 
-absl::Status BringIn(TensorReader* tensors, proto::Tensor* tensor) {
+absl::Status InlineExternal(TensorReader* tensors, proto::Tensor* tensor) {
   if (tensor->data_location() != kExternalData) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(const NDArray data, tensors->Read(*tensor));
   const std::string name = tensor->name();
@@ -70,18 +70,19 @@ absl::Status BringIn(TensorReader* tensors, proto::Tensor* tensor) {
   return WriteTensor(data, tensor);
 }
 
-absl::Status BringDataIn(TensorReader* tensors, proto::Node* node);
+absl::Status InlineExternalData(TensorReader* tensors, proto::Node* node);
 
-absl::Status BringIn(TensorReader* tensors, proto::Attribute* attribute) {
+absl::Status InlineExternal(TensorReader* tensors,
+                            proto::Attribute* attribute) {
   switch (TypeOf(*attribute)) {
     case AttributeType::kTensor:
-      return BringIn(tensors, attribute->mutable_t());
+      return InlineExternal(tensors, attribute->mutable_t());
     case AttributeType::kGraph:
       for (auto& tensor : *attribute->mutable_g()->mutable_initializer()) {
-        NODEWISE_RETURN_IF_ERROR(BringIn(tensors, &tensor));
+        NODEWISE_RETURN_IF_ERROR(InlineExternal(tensors, &tensor));
       }
       for (proto::Node& node : *attribute->mutable_g()->mutable_node()) {
-        NODEWISE_RETURN_IF_ERROR(BringDataIn(tensors, &node));
+        NODEWISE_RETURN_IF_ERROR(InlineExternalData(tensors, &node));
       }
       return absl::OkStatus();
     case AttributeType::kTensors:
@@ -96,11 +97,11 @@ absl::Status BringIn(TensorReader* tensors, proto::Attribute* attribute) {
 // Brings data that lie in other files into the node, in bodies too. Fails as
 // TensorReader, and with kUnimplemented for a node that may have bodies or
 // tensors which are not read here.
-absl::Status BringDataIn(TensorReader* tensors, proto::Node* node) {
+absl::Status InlineExternalData(TensorReader* tensors, proto::Node* node) {
   for (proto::Attribute& attribute : *node->mutable_attribute()) {
     NODEWISE_RETURN_IF_ERROR(
         At(fmt::format("attribute {}", Shortened(attribute.name())),
-           BringIn(tensors, &attribute)));
+           InlineExternal(tensors, &attribute)));
   }
   return absl::OkStatus();
 }
@@ -142,7 +143,7 @@ void VisitBodyNodes(const proto::Node& node,
 // Adds the names that bodies, however deep, give to values of their own.
 void AddOwnNames(const proto::Node& node, std::set<std::string>* names) {
   for (const proto::Attribute& attribute : node.attribute()) {
-    AddGiven(attribute.g(), names);
+    AddInputNames(attribute.g(), names);
     for (const proto::Node& inner : attribute.g().node()) {
       names->insert(inner.output().begin(), inner.output().end());
       AddOwnNames(inner, names);
@@ -305,7 +306,7 @@ absl::StatusOr<ops::Opaque> GraphImporter::MakeOpaque(const NodeParts& parts) {
   const Scope& scope = parts.scope;
   proto::Node kept = parts.node;
   if (!scope.calls.empty()) ResolveAttributes(scope.attributes, &kept);
-  NODEWISE_RETURN_IF_ERROR(BringDataIn(&state_.tensors, &kept));
+  NODEWISE_RETURN_IF_ERROR(InlineExternalData(&state_.tensors, &kept));
   bool has_bodies = false;
   bool calls_function = false;
   VisitBodyNodes(kept, [&](const proto::Node& inner) {
@@ -417,7 +418,7 @@ void GraphImporter::ImportOpaque(std::vector<std::string> outputs,
     }
   }
   AddOperation(
-      OpAttrs::Of(state_.ops.FindType(&kTypeTag<ops::Opaque>), *opaque),
+      OpAttrs::From(state_.ops.FindType(&kTypeTag<ops::Opaque>), *opaque),
       std::move(outputs), parts);
 }
 

@@ -58,7 +58,7 @@ constexpr Unsupported kUnsupported[] = {
 };
 
 // Returns why an operator is not supported, or null.
-const char* WhyUnsupported(std::string_view domain, std::string_view name) {
+const char* UnsupportedReason(std::string_view domain, std::string_view name) {
   for (const Unsupported& one : kUnsupported) {
     if (one.domain == domain && one.name == name) return one.reason;
   }
@@ -148,7 +148,7 @@ void GraphImporter::ImportUnknown(NodeParts& parts, bool is_imported,
     if (oldest == nullptr || row->since < oldest->since) oldest = row;
   }
   if (has_domain && !is_imported) return ReportNotImported(parts);
-  const char* const reason = WhyUnsupported(domain, name);
+  const char* const reason = UnsupportedReason(domain, name);
   const bool is_refused =
       oldest != nullptr || (reason != nullptr && !IsAmongTensors(parts));
   parts.is_opaque = KeepsOpaque(is_imported && is_of_model) && !is_refused;

@@ -113,7 +113,8 @@ class Specification {
 
  private:
   // Says what is wrong with a part, unless the import has said something of it.
-  void Say(const std::string& path, std::string found, std::string expected) {
+  void AddFault(const std::string& path, std::string found,
+                std::string expected) {
     if (faulty_.contains(state_.within + path)) return;
     state_.Error(path, std::move(found), std::move(expected));
   }
@@ -122,17 +123,19 @@ class Specification {
   // known either.
   void CheckVersions() {
     if (model_.ir_version() > kNewestIr) {
-      Say("ir_version", fmt::format("is {}", model_.ir_version()),
-          fmt::format("{} or less, the newest that is known", kNewestIr));
+      AddFault("ir_version", fmt::format("is {}", model_.ir_version()),
+               fmt::format("{} or less, the newest that is known", kNewestIr));
     }
     if (model_.opset_import_size() == 0) {
-      Say("opset_import", "is empty", "the opset of the model's operators");
+      AddFault("opset_import", "is empty",
+               "the opset of the model's operators");
     }
     std::set<std::string_view> keys;
     for (const proto::StringPair& each : model_.metadata_props()) {
       if (keys.insert(each.key()).second) continue;
-      Say("metadata_props", fmt::format("has {} twice", Shortened(each.key())),
-          "every key once");
+      AddFault("metadata_props",
+               fmt::format("has {} twice", Shortened(each.key())),
+               "every key once");
     }
   }
 
@@ -140,13 +143,13 @@ class Specification {
   // also be an input or an initializer.
   void CheckGraph(const proto::Graph& graph, const Names* outer,
                   const Around& around) {
-    if (graph.name().empty()) Say("graph", "has no name", "one");
+    if (graph.name().empty()) AddFault("graph", "has no name", "one");
     Names names{outer};
     for (const proto::ValueInfo& input : graph.input()) {
       CheckValue(input, "input", around);
       if (!names.here.insert(input.name()).second) {
-        Say(fmt::format("input {}", Shortened(input.name())), "is there twice",
-            "every name once");
+        AddFault(fmt::format("input {}", Shortened(input.name())),
+                 "is there twice", "every name once");
       }
     }
     for (const proto::ValueInfo& output : graph.output()) {
@@ -156,8 +159,9 @@ class Specification {
     CheckNodes(graph.node(), around, &names);
     for (const proto::ValueInfo& output : graph.output()) {
       if (names.here.contains(output.name())) continue;
-      Say(fmt::format("output {}", Shortened(output.name())),
-          "is made by nothing in its graph", "the output of one of its nodes");
+      AddFault(fmt::format("output {}", Shortened(output.name())),
+               "is made by nothing in its graph",
+               "the output of one of its nodes");
     }
   }
 
@@ -166,17 +170,17 @@ class Specification {
                   const Around& around) {
     const std::string where =
         fmt::format("{} {}", kind, Shortened(value.name()));
-    if (value.name().empty()) return Say(where, "has no name", "one");
+    if (value.name().empty()) return AddFault(where, "has no name", "one");
     if (!around.is_main) return;
     const proto::Type& type = value.type();
     if (type.value_case() == proto::Type::VALUE_NOT_SET) {
-      return Say(where, "has no type", "one");
+      return AddFault(where, "has no type", "one");
     }
     if (!type.has_tensor_type()) return;
     if (!type.tensor_type().has_elem_type()) {
-      Say(where, "has no element type", "one");
+      AddFault(where, "has no element type", "one");
     } else if (!type.tensor_type().has_shape()) {
-      Say(where, "has no shape", "one (sides may be open)");
+      AddFault(where, "has no shape", "one (sides may be open)");
     }
   }
 
@@ -185,15 +189,15 @@ class Specification {
     for (const proto::Tensor& tensor : graph.initializer()) {
       const std::string where =
           fmt::format("initializer {}", Shortened(tensor.name()));
-      if (tensor.name().empty()) Say(where, "has no name", "one");
+      if (tensor.name().empty()) AddFault(where, "has no name", "one");
       if (!seen.insert(tensor.name()).second) {
-        Say(where, "is there twice", "every name once");
+        AddFault(where, "is there twice", "every name once");
       }
       CheckTensor(tensor, where);
       if (model_.ir_version() < kFreeInitializers &&
           !names->here.contains(tensor.name())) {
-        Say(where, "is not an input of the graph",
-            fmt::format("one before IR version {}", kFreeInitializers));
+        AddFault(where, "is not an input of the graph",
+                 fmt::format("one before IR version {}", kFreeInitializers));
       }
       names->here.insert(tensor.name());
     }
@@ -206,7 +210,7 @@ class Specification {
   // done in the import.
   void CheckTensor(const proto::Tensor& tensor, const std::string& where) {
     constexpr int kString = 8;
-    if (tensor.data_type() == 0) return Say(where, "has no type", "one");
+    if (tensor.data_type() == 0) return AddFault(where, "has no type", "one");
     const bool is_set[] = {
         tensor.float_data_size() > 0,  tensor.int32_data_size() > 0,
         tensor.string_data_size() > 0, tensor.int64_data_size() > 0,
@@ -214,15 +218,16 @@ class Specification {
         !tensor.raw_data().empty()};
     const auto fields = std::ranges::count(is_set, true);
     if (tensor.data_location() == kExternalData) {
-      if (fields > 0) Say(where, "has data here and elsewhere", "them once");
+      if (fields > 0)
+        AddFault(where, "has data here and elsewhere", "them once");
       return;
     }
     const bool is_empty = IsIn(tensor.dims(), 0);
     if (is_empty ? fields > 0 : fields != 1) {
-      Say(where, fmt::format("has data in {} fields", fields),
-          is_empty ? "none, since it has no elements" : "1");
+      AddFault(where, fmt::format("has data in {} fields", fields),
+               is_empty ? "none, since it has no elements" : "1");
     } else if (tensor.data_type() == kString && !tensor.raw_data().empty()) {
-      Say(where, "has strings in raw_data", "them in string_data");
+      AddFault(where, "has strings in raw_data", "them in string_data");
     }
   }
 
@@ -230,38 +235,40 @@ class Specification {
     for (int i = 0; i < nodes.size(); ++i) {
       const proto::Node& node = nodes.Get(i);
       const std::string name = NameOf(node, static_cast<size_t>(i));
-      const std::string where = WhereIs(node, name, around);
+      const std::string where = NodeLocationIn(node, name, around);
       if (!faulty_nodes_.contains({state_.within, name})) {
         CheckNode(node, where, around, *names);
       }
       for (const std::string& output : node.output()) {
         if (output.empty()) continue;
         if (names->Has(output)) {
-          Say(where,
-              fmt::format("output {} is there already", Shortened(output)),
-              "every name once, also in bodies");
+          AddFault(where,
+                   fmt::format("output {} is there already", Shortened(output)),
+                   "every name once, also in bodies");
         }
         names->here.insert(output);
       }
     }
   }
 
-  static std::string WhereIs(const proto::Node& node, std::string_view name,
-                             const Around& around) {
-    return WhereOf(node, name, KnownOpset(around.imports, node.domain()));
+  static std::string NodeLocationIn(const proto::Node& node,
+                                    std::string_view name,
+                                    const Around& around) {
+    return NodeLocation(node, name, KnownOpset(around.imports, node.domain()));
   }
 
   void CheckNode(const proto::Node& node, const std::string& where,
                  const Around& around, const Names& names) {
-    if (node.op_type().empty()) return Say(where, "has no operator", "one");
+    if (node.op_type().empty())
+      return AddFault(where, "has no operator", "one");
     if (node.input_size() == 0 && node.output_size() == 0) {
-      return Say(where, "has no inputs and no outputs", "some");
+      return AddFault(where, "has no inputs and no outputs", "some");
     }
     if (!around.imports.contains(node.domain())) {
-      return Say(where,
-                 fmt::format("is of domain \"{}\", which is not imported",
-                             Shortened(node.domain())),
-                 "an opset_import of just that name");
+      return AddFault(where,
+                      fmt::format("is of domain \"{}\", which is not imported",
+                                  Shortened(node.domain())),
+                      "an opset_import of just that name");
     }
     CheckAttributes(node, where, around, names);
     if (DomainOf(node.domain()).empty() && IsIn(kExperiments, node.op_type())) {
@@ -271,7 +278,7 @@ class Specification {
     if (row != nullptr) return CheckCall(node, *row, where);
     // A function of that name does not make it one of ONNX's operators.
     if (IsIn(kOnnxDomains, node.domain())) {
-      Say(where, "is not in its opset", "an operator that ONNX has there");
+      AddFault(where, "is not in its opset", "an operator that ONNX has there");
     }
   }
 
@@ -281,12 +288,13 @@ class Specification {
     for (const proto::Attribute& attribute : node.attribute()) {
       const std::string name =
           fmt::format("attribute {}", Shortened(attribute.name()));
-      if (attribute.name().empty()) Say(where, "has an unnamed attribute", "");
+      if (attribute.name().empty())
+        AddFault(where, "has an unnamed attribute", "");
       if (!seen.insert(attribute.name()).second) {
-        Say(where, name + " is there twice", "every name once");
+        AddFault(where, name + " is there twice", "every name once");
       }
       if (model_.ir_version() >= kTypedAttributes && !attribute.has_type()) {
-        Say(where, name + " states no type", "one");
+        AddFault(where, name + " states no type", "one");
       }
       CheckFields(attribute, name, where, around);
       if (attribute.has_t()) CheckTensor(attribute.t(), where);
@@ -301,17 +309,18 @@ class Specification {
                    const std::string& where, const Around& around) {
     const std::vector<AttributeType> fields = FieldsOf(attribute);
     if (fields.size() > 1) {
-      return Say(where, fmt::format("{} has {} values", name, fields.size()),
-                 "1");
+      return AddFault(
+          where, fmt::format("{} has {} values", name, fields.size()), "1");
     }
     if (fields.empty()) return;
     if (attribute.has_type() &&
         attribute.type() != static_cast<int>(fields[0])) {
-      return Say(where, name + " has a value of another type than it states",
-                 "one type");
+      return AddFault(where,
+                      name + " has a value of another type than it states",
+                      "one type");
     }
     if (!around.is_main && attribute.has_ref_attr_name()) {
-      Say(where, name + " has a value and refers to one", "one of these");
+      AddFault(where, name + " has a value and refers to one", "one of these");
     }
   }
 
@@ -321,7 +330,7 @@ class Specification {
   void CheckCall(const proto::Node& node, const OperatorSignature& row,
                  const std::string& where) {
     if (row.is_deprecated) {
-      Say(where, "is deprecated in its opset", "what replaces it there");
+      AddFault(where, "is deprecated in its opset", "what replaces it there");
     }
     CheckPlaces(node.input(), row.inputs, {row.least_inputs, row.most_inputs},
                 "input", where);
@@ -335,7 +344,7 @@ class Specification {
     }
     for (const OperatorSignature::Attribute& each : row.attributes) {
       if (!each.is_required || given.contains(each.name)) continue;
-      Say(where, fmt::format("attribute {} is missing", each.name), "it");
+      AddFault(where, fmt::format("attribute {} is missing", each.name), "it");
     }
   }
 
@@ -348,8 +357,8 @@ class Specification {
       const std::string most = range.second == INT_MAX
                                    ? std::string("or more")
                                    : fmt::format("to {}", range.second);
-      return Say(where, fmt::format("has {} {}s", given.size(), what),
-                 fmt::format("{} {}", range.first, most));
+      return AddFault(where, fmt::format("has {} {}s", given.size(), what),
+                      fmt::format("{} {}", range.first, most));
     }
     const size_t count =
         std::min(params.size(), static_cast<size_t>(given.size()));
@@ -358,8 +367,8 @@ class Specification {
           params[i].kind != OperatorSignature::Kind::kSingle) {
         continue;
       }
-      Say(where, fmt::format("{} {} has no name", what, i),
-          "one, since it is not optional");
+      AddFault(where, fmt::format("{} {} has no name", what, i),
+               "one, since it is not optional");
     }
   }
 
@@ -373,12 +382,12 @@ class Specification {
       if (row.takes_more_attributes) return;
       // Two underscores begin what is an implementation's own.
       if (std::string_view(attribute.name()).starts_with("__")) return;
-      return Say(
+      return AddFault(
           where, name + " is unknown",
           fmt::format("one that the operator has since opset {}", row.since));
     }
     if (attribute.type() != known->type) {
-      return Say(where, name + " is of another type", "the operator's");
+      return AddFault(where, name + " is of another type", "the operator's");
     }
     if (!attribute.ref_attr_name().empty()) return;
     // Numbers, texts and lists have a value where none is written: 0, nothing.
@@ -387,7 +396,7 @@ class Specification {
         AttributeType::kSparseTensor, AttributeType::kType};
     const auto type = static_cast<AttributeType>(known->type);
     if (IsIn(kWithout, type) && !IsIn(FieldsOf(attribute), type)) {
-      Say(where, name + " has no value", "one of its type");
+      AddFault(where, name + " has no value", "one of its type");
     }
   }
 
@@ -398,10 +407,10 @@ class Specification {
         node.attribute(0).t().dims_size() == 1) {
       return;
     }
-    Say(where,
-        fmt::format("attribute value has {} dimensions",
-                    node.attribute(0).t().dims_size()),
-        "1");
+    AddFault(where,
+             fmt::format("attribute value has {} dimensions",
+                         node.attribute(0).t().dims_size()),
+             "1");
   }
 
   void CheckFunctions(const Opsets& imports) {
@@ -420,8 +429,8 @@ class Specification {
   void CheckFunction(const proto::Function& function, const Opsets& of_model) {
     const std::string where =
         fmt::format("function {}", Shortened(function.name()));
-    if (function.name().empty()) Say(where, "has no name", "one");
-    if (!function.has_domain()) Say(where, "has no domain", "one");
+    if (function.name().empty()) AddFault(where, "has no name", "one");
+    if (!function.has_domain()) AddFault(where, "has no domain", "one");
     CheckOnce(function.output(), where, "output");
     CheckOnce(function.attribute(), where, "attribute");
     CheckOnce(function.input(), where, "input");
@@ -446,7 +455,8 @@ class Specification {
                          Visitor visit) {
     for (int i = 0; i < function.node_size(); ++i) {
       const proto::Node& node = function.node(i);
-      visit(node, WhereIs(node, NameOf(node, static_cast<size_t>(i)), around));
+      visit(node,
+            NodeLocationIn(node, NameOf(node, static_cast<size_t>(i)), around));
     }
   }
 
@@ -456,8 +466,9 @@ class Specification {
                   const std::set<std::string_view>& known) {
     for (const std::string& input : node.input()) {
       if (input.empty() || known.contains(input)) continue;
-      Say(where, fmt::format("input {} is made by nothing", Shortened(input)),
-          "the output of a node or an input of the function");
+      AddFault(where,
+               fmt::format("input {} is made by nothing", Shortened(input)),
+               "the output of a node or an input of the function");
     }
   }
 
@@ -469,7 +480,8 @@ class Specification {
         SignatureOf(node, imports) == SignatureOf(node, of_model)) {
       return;
     }
-    Say(where,
+    AddFault(
+        where,
         fmt::format("is another operator in opset {}, the model's", *theirs),
         "one that is the same in both");
   }
@@ -480,8 +492,8 @@ class Specification {
     std::set<std::string_view> seen;
     for (const std::string& name : given) {
       if (seen.insert(name).second) continue;
-      Say(where, fmt::format("has {} {} twice", what, Shortened(name)),
-          "every name once");
+      AddFault(where, fmt::format("has {} {} twice", what, Shortened(name)),
+               "every name once");
     }
   }
 

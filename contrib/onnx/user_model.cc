@@ -40,8 +40,8 @@ void EraseNamed(const std::string& name, List* list) {
 }
 
 // Replaces what makes the value: from now on it is an input.
-void Give(const UserModel::Value& value, const std::string& free_name,
-          proto::Graph* graph) {
+void AssignConstant(const UserModel::Value& value, const std::string& free_name,
+                    proto::Graph* graph) {
   for (proto::Node& node : *graph->mutable_node()) {
     for (std::string& output : *node.mutable_output()) {
       if (output == value.name) output = free_name;
@@ -129,7 +129,7 @@ absl::StatusOr<std::string> UserModel::With(
     NODEWISE_ASSIGN_OR_RETURN(const auto model,
                               ParseModel(file_->bytes(), path_));
     for (const Value& value : given) {
-      Give(value, FreeName(value.name), model->mutable_graph());
+      AssignConstant(value, FreeName(value.name), model->mutable_graph());
       known.erase(value.name);
     }
     bytes = model->SerializeAsString();
@@ -152,7 +152,8 @@ absl::StatusOr<std::string> UserModel::EndingAt(
   NODEWISE_ASSIGN_OR_RETURN(const auto model,
                             ParseModel(file_->bytes(), path_));
   proto::Graph* const graph = model->mutable_graph();
-  for (const Value& value : given) Give(value, FreeName(value.name), graph);
+  for (const Value& value : given)
+    AssignConstant(value, FreeName(value.name), graph);
   const std::vector<proto::ValueInfo> before(graph->output().begin(),
                                              graph->output().end());
   graph->clear_output();

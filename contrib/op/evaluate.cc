@@ -19,7 +19,7 @@ std::vector<InputInfo> InfosOf(absl::Span<const NDArray> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) continue;
     infos[i].is_given = true;
-    infos[i].type = TensorType::Of(*inputs[i]);
+    infos[i].type = TensorType::From(*inputs[i]);
     infos[i].constant = &inputs[i];
   }
   return infos;
@@ -51,7 +51,7 @@ absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
       return Internal("{} made no output {}", attrs.def().name, i);
     }
     if (IsOfType(made, args.inferred(i))) continue;
-    const TensorType type = TensorType::Of(*made);
+    const TensorType type = TensorType::From(*made);
     if (AreCompatible(type, args.inferred(i))) continue;
     return Internal("{} made output {} of type {}, expected {} as inferred",
                     attrs.def().name, i, ToString(type),

@@ -20,7 +20,7 @@ namespace {
 template <typename Operation>
 struct Wrapping {
   template <typename T>
-  static T Of(T a, T b) {
+  static T Eval(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
       return Operation()(a, b);
     } else {
@@ -62,7 +62,7 @@ struct Dividing {
     return a.size() / b.size();
   }
   template <typename T>
-  static T Of(T a, T b) {
+  static T Eval(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
       return a / b;
     } else {
@@ -85,7 +85,7 @@ struct Arithmetic {
   static constexpr auto kElement = &Calculation::Element;
   static absl::Status Run(EvalArgs& args, const Broadcast& plan) {
     return MapSame(args, plan,
-                   [](auto a, auto b) { return Calculation::Of(a, b); });
+                   [](auto a, auto b) { return Calculation::Eval(a, b); });
   }
 };
 
@@ -219,7 +219,7 @@ struct Raising : NoElement {
 // the other way round.
 absl::Status MultiplySlope(EvalArgs& args, const Broadcast& plan) {
   const auto sloped = [](auto x, auto slope) {
-    return x < 0 ? Multiplying::Of(slope, x) : x;
+    return x < 0 ? Multiplying::Eval(slope, x) : x;
   };
   if (args.dtype(0) != kFloat32) {
     return MapWide(args, plan, args.dtype(0), sloped);
@@ -253,7 +253,7 @@ struct PReluByChannel : ops::PRelu, KeepsType {
   }
   absl::Status Evaluate(EvalArgs& args) const {
     const ops::AxisBroadcast rule =
-        RuleFor(TensorType::Of(*args.in(0)), TensorType::Of(*args.in(1)));
+        RuleFor(TensorType::From(*args.in(0)), TensorType::From(*args.in(1)));
     NODEWISE_ASSIGN_OR_RETURN(const Broadcast plan, AlignedPair(args, rule));
     return MultiplySlope(args, plan);
   }
@@ -370,7 +370,7 @@ absl::StatusOr<Broadcast> BroadcastAll(const EvalArgs& args) {
 template <typename Class, bool kLargest>
 struct Extreme : Class {
   template <typename T>
-  static T Of(T a, T b) {
+  static T Eval(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
       if (std::isnan(a)) return a;
       if (std::isnan(b)) return b;
@@ -380,7 +380,7 @@ struct Extreme : Class {
   static Dim Element(const Dim& a, const Dim& b) {
     if (a == b && (a.is_known() || !a.name().empty())) return a;
     if (!a.is_known() || !b.is_known()) return Dim();
-    return Of(a.size(), b.size());
+    return Eval(a.size(), b.size());
   }
 
   absl::Status Check(const Inputs& in) const {
@@ -421,7 +421,7 @@ struct Extreme : Class {
           for (size_t k = 1; k < args.num_inputs(); ++k) {
             const float* const next = args.in(k).As<float>() + at[k];
             for (int64_t i = 0; i < n; ++i) {
-              to[out + i] = Of(to[out + i], next[i * steps[k]]);
+              to[out + i] = Eval(to[out + i], next[i * steps[k]]);
             }
           }
         });
@@ -443,7 +443,7 @@ struct Extreme : Class {
             load(0, best);
             for (size_t k = 1; k < args.num_inputs(); ++k) {
               load(k, next);
-              for (int64_t i = 0; i < m; ++i) best[i] = Of(best[i], next[i]);
+              for (int64_t i = 0; i < m; ++i) best[i] = Eval(best[i], next[i]);
             }
             StoreWide(best, out + begin, out + begin + m, y);
           }

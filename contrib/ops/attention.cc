@@ -116,7 +116,7 @@ struct VisibleKeys {
   const AttentionSides& sides;
   std::vector<int64_t> lengths;  // The valid keys by batch, or empty.
 
-  KeyRange Of(int64_t batch, int64_t query) const {
+  KeyRange VisibleTo(int64_t batch, int64_t query) const {
     const int64_t total = sides.total();
     KeyRange range{0, total};
     int64_t place = query + sides.past;
@@ -201,11 +201,11 @@ struct AttentionHeads {
       row.error = {0, 0};
       Score(head, query, queries.data() + at * s.head_size,
             results.bounds != nullptr, kept, &row);
-      Soften(&row);
+      ApplySoftmax(&row);
       if (kept != nullptr && op.qk_matmul_output_mode == 3) {
         std::copy(row.scores.begin(), row.scores.end(), kept);
       }
-      Weigh(head, row, at * s.value_size, results);
+      AddWeightedValues(head, row, at * s.value_size, results);
     }
   }
 
@@ -220,7 +220,7 @@ struct AttentionHeads {
   void Score(int64_t head, int64_t query, const double* q, bool with_bounds,
              double* kept, Row* row) const {
     const int64_t batch = head / s.heads;
-    const KeyRange visible = visible_keys.Of(batch, query);
+    const KeyRange visible = visible_keys.VisibleTo(batch, query);
     row->sees_any = false;
     // Keys that the query does not see are skipped, unless the scores are an
     // output: there they are wanted as they were before the mask. The sum
@@ -263,7 +263,7 @@ struct AttentionHeads {
           std::max(row->error.expected, bound.expected + rounding);
     }
   }
-  void Soften(Row* row) const {
+  void ApplySoftmax(Row* row) const {
     // A query that sees nothing has no weights, though exp(-inf - -inf) is NaN.
     if (!row->sees_any) {
       return std::fill(row->scores.begin(), row->scores.end(), 0.0);
@@ -283,8 +283,8 @@ struct AttentionHeads {
   }
   // y = the weighted values. A kernel's weights have a relative error of twice
   // the error of its scores, plus the roundings of exp and the sum.
-  void Weigh(int64_t head, const Row& row, int64_t at,
-             const Results& results) const {
+  void AddWeightedValues(int64_t head, const Row& row, int64_t at,
+                         const Results& results) const {
     if (!row.sees_any) return;
     double* const y = results.y + at;
     const double* const v =

@@ -147,7 +147,7 @@ class ProductWay {
 
   // Returns how much of the next product may be lost: anything, once the type
   // has not held an earlier one.
-  double LostAt(double product) {
+  double UnderflowLossAt(double product) {
     const bool was_held = is_held_;
     const double size = std::fabs(product);
     // A product of 0 is exact, and all that follow it are.
@@ -251,7 +251,7 @@ struct Cumulative : Class, OneFlopEach, KeepsType {
         sum.absolute += std::fabs(x[at]);
         sum.squares += x[at] * x[at];
         sum.result = Operation::Next(sum.result, x[at]);
-        if (Operation::kStart == 1) sum.lost = way.LostAt(sum.result);
+        if (Operation::kStart == 1) sum.lost = way.UnderflowLossAt(sum.result);
         if (!exclusive) BoundOf(sum, dtype).SetAt(at, bounds);
       }
     });

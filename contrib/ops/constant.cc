@@ -44,7 +44,7 @@ struct Constant : ops::Constant {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs&) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, Tensor());
-    const TensorType type = TensorType::Of(*tensor);
+    const TensorType type = TensorType::From(*tensor);
     return OneOutput(type.dtype, type.shape, ElementsOf(tensor));
   }
   absl::Status Evaluate(EvalArgs& args) const {

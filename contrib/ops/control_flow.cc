@@ -97,7 +97,7 @@ absl::Status StackOutput(EvalArgs& args, size_t i,
                          const TensorType& type) {
   // The elements say more than the type that the body states.
   const TensorType each =
-      elements.empty() ? type : TensorType::Of(*elements[0]);
+      elements.empty() ? type : TensorType::From(*elements[0]);
   const DLDataType dtype = each.dtype;
   std::vector<int64_t> shape;
   for (const Dim& side : each.shape.value_or(Shape())) {
@@ -117,8 +117,8 @@ absl::Status StackOutput(EvalArgs& args, size_t i,
     if (!(element.dtype() == dtype) || element.shape() != elements[0].shape()) {
       return WrongAttribute("body",
                             "makes {} in trip {}, but {} in the first one",
-                            ToString(TensorType::Of(*element)), trip,
-                            ToString(TensorType::Of(*elements[0])));
+                            ToString(TensorType::From(*element)), trip,
+                            ToString(TensorType::From(*elements[0])));
     }
     CopyStrided({{element.shape().begin(), element.shape().end()},
                  StridesOf(element.shape()),
@@ -154,7 +154,7 @@ absl::StatusOr<bool> TruthOf(const EvalArgs& args, size_t i) {
 
 // Returns the type that covers both branches; sides that differ become unknown,
 // since only the condition tells which branch runs.
-TensorType EitherOf(const TensorType& a, const TensorType& b) {
+TensorType CommonTypeOf(const TensorType& a, const TensorType& b) {
   TensorType either;
   either.dtype = a.has_dtype() ? a.dtype : b.dtype;
   // Two element types leave the type open.
@@ -193,8 +193,8 @@ struct If : ops::If {
     }
     OutputInfos infos;
     for (size_t i = 0; i < count; ++i) {
-      infos.emplace_back(
-          EitherOf(OutputTypeOf(then_branch, i), OutputTypeOf(else_branch, i)));
+      infos.emplace_back(CommonTypeOf(OutputTypeOf(then_branch, i),
+                                      OutputTypeOf(else_branch, i)));
     }
     return infos;
   }
@@ -250,7 +250,7 @@ struct Loop : ops::Loop {
     for (size_t i = 0; i < count; ++i) {
       // Without any trip the inputs are passed on.
       infos.emplace_back(
-          i < carried ? EitherOf(in.type(2 + i), OutputTypeOf(body, 1 + i))
+          i < carried ? CommonTypeOf(in.type(2 + i), OutputTypeOf(body, 1 + i))
                       : Stacked(OutputTypeOf(body, 1 + i), 0, Trips(in)));
     }
     return infos;
@@ -628,7 +628,8 @@ struct Scan8 : ops::Scan8 {
       EvalArgs stacked({}, kWanted, options, {});
       const TensorType& type = OutputTypeOf(body, parts.states + k);
       if (static_cast<int64_t>(made.size()) < length) {
-        const TensorType each = made.empty() ? type : TensorType::Of(*made[0]);
+        const TensorType each =
+            made.empty() ? type : TensorType::From(*made[0]);
         const auto shape = each.sizes().value_or(std::vector<int64_t>());
         NODEWISE_ASSIGN_OR_RETURN(const NDArray none,
                                   NDArray::Empty(shape, each.dtype, kCpu));

@@ -380,7 +380,7 @@ struct ConvInteger : ops::ConvInteger {
 // The weights as doubles, those of one output channel together. ConvTranspose
 // has its weights by input channel; the product needs those of one output
 // channel in a row.
-std::vector<double> TurnWeights(const NDArray& weights, int64_t group) {
+std::vector<double> RegroupWeights(const NDArray& weights, int64_t group) {
   const std::vector<double> from = ToDoubles(weights);
   const int64_t channels = weights.shape()[0] / group;
   const int64_t rows = weights.shape()[1];
@@ -459,7 +459,7 @@ struct ConvTranspose : ops::ConvTranspose {
     NODEWISE_ASSIGN_OR_RETURN(const WindowGeometry geometry,
                               Place(args, &shape));
     NODEWISE_RETURN_IF_ERROR(args.MakeOutput(0, shape, args.dtype(0)).status());
-    const std::vector<double> weights = TurnWeights(args.in(1), group);
+    const std::vector<double> weights = RegroupWeights(args.in(1), group);
     const WindowColumns columns(geometry, args.dtype(0), 0);
     const int64_t channels = args.shape(0)[1] / group;
     const auto pack = PackerOf(args, group, columns);

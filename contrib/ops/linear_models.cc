@@ -53,7 +53,7 @@ Approximate Distance(absl::Span<const double> x, absl::Span<const float> y) {
     // The difference is rounded before it is squared.
     rounding += 3 * UnitRoundoff(kFloat32) * between * between;
   }
-  Approximate distance = Approximate::Of(sum);
+  Approximate distance = Approximate::FromSum(sum);
   distance.proved += rounding;
   distance.expected += rounding;
   return distance;
@@ -68,7 +68,7 @@ Approximate DotProduct(absl::Span<const double> x, absl::Span<const float> y,
     AddTerm(x[i] * static_cast<double>(y[i]), &sum);
   }
   if (addend != 0) AddTerm(addend, &sum);
-  return Approximate::Of(sum);
+  return Approximate::FromSum(sum);
 }
 
 // The sum of products of numbers that are not exact themselves.
@@ -83,7 +83,7 @@ Approximate WeightedSum(absl::Span<const Approximate> x,
     carried.expected += term.expected;
   }
   if (addend != 0) AddTerm(addend, &sum);
-  return Plus(Approximate::Of(sum), carried);
+  return Plus(Approximate::FromSum(sum), carried);
 }
 
 // kernel(x, y); each step that a kernel stores on its way rounds once more.
@@ -96,16 +96,17 @@ Approximate KernelOf(const ops::SupportVectors& op, absl::Span<const double> x,
   };
   const double gamma = parameter(0);
   if (op.kernel_type == ops::SvmKernel::kRbf) {
-    return Through(&Exponential, 0, Times(Distance(x, y), -gamma).Rounded(), 4);
+    return ApplyWithError(&Exponential, 0,
+                          Times(Distance(x, y), -gamma).Rounded(), 4);
   }
   const Approximate product = DotProduct(x, y, 0);
   if (op.kernel_type == ops::SvmKernel::kLinear) return product;
   const Approximate shifted =
       Plus(Times(product, gamma).Rounded(), {parameter(1), 0, 0}).Rounded();
   if (op.kernel_type == ops::SvmKernel::kPoly) {
-    return Through(&Power, parameter(2), shifted, 8);
+    return ApplyWithError(&Power, parameter(2), shifted, 8);
   }
-  return Through(&HyperbolicTangent, 0, shifted, 8);
+  return ApplyWithError(&HyperbolicTangent, 0, shifted, 8);
 }
 
 // The probabilities of classes, given those that class i, and not class j, is

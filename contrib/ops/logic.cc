@@ -63,13 +63,13 @@ struct FloatTest {
     for (int64_t at = 0; at < CountOf(y); at += kWideBlock) {
       const int64_t n = std::min(kWideBlock, CountOf(y) - at);
       LoadDoubles(args.in(0), at, at + n, block);
-      for (int64_t i = 0; i < n; ++i) to[at + i] = op.Of(block[i]);
+      for (int64_t i = 0; i < n; ++i) to[at + i] = op.Eval(block[i]);
     }
     return absl::OkStatus();
   }
 };
 struct IsNaN : ops::IsNaN, FloatTest<IsNaN> {
-  static bool Of(double x) { return std::isnan(x); }
+  static bool Eval(double x) { return std::isnan(x); }
 };
 // Each sign counts only if it is asked for.
 struct IsInf : ops::IsInf, FloatTest<IsInf> {
@@ -77,7 +77,7 @@ struct IsInf : ops::IsInf, FloatTest<IsInf> {
     return FieldList(Field<&IsInf::detect_negative>("detect_negative"),
                      Field<&IsInf::detect_positive>("detect_positive"));
   }
-  bool Of(double x) const {
+  bool Eval(double x) const {
     return std::isinf(x) && (x < 0 ? detect_negative : detect_positive);
   }
 };

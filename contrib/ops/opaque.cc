@@ -24,7 +24,7 @@ struct RunnerOfProcess {
 
 // The runner is never destroyed, since a thread may still evaluate when the
 // process ends.
-RunnerOfProcess& TheRunner() {
+RunnerOfProcess& RunnerState() {
   static auto* const runner = new RunnerOfProcess;
   return *runner;
 }
@@ -91,15 +91,15 @@ struct Opaque : ops::Opaque {
 
   Support SupportOn(const TargetTraits&, const Inputs&) const {
     if (CurrentOpaqueRunner() != nullptr) return {};
-    return {false, WhyNot(), {}};
+    return {false, OpaqueReason(), {}};
   }
 
   absl::Status Evaluate(EvalArgs& args) const {
     // Held for the whole run, since another thread may set another one.
     const auto runner = CurrentOpaqueRunner();
     if (runner == nullptr) {
-      return Unimplemented("{}, expected a program that runs it ({})", WhyNot(),
-                           NameOf(Way::kOpaqueProgram));
+      return Unimplemented("{}, expected a program that runs it ({})",
+                           OpaqueReason(), NameOf(Way::kOpaqueProgram));
     }
     // Inputs that are left out keep their places, as undefined tensors.
     std::vector<NDArray> inputs(args.num_inputs());
@@ -122,13 +122,13 @@ struct Opaque : ops::Opaque {
   }
 
  private:
-  std::string WhyNot() const {
+  std::string OpaqueReason() const {
     return fmt::format("is opaque, since {} is not known here", NameOf(*this));
   }
 
   // A model may state another type than its runtime makes.
   absl::Status CheckStated(size_t i, const NDArray& output) const {
-    const TensorType made = TensorType::Of(*output);
+    const TensorType made = TensorType::From(*output);
     if (i >= types.size() || AreCompatible(made, types[i])) {
       return absl::OkStatus();
     }
@@ -170,13 +170,13 @@ constexpr OperatorDef kOpaqueRows[] = {
 }  // namespace
 
 void SetOpaqueRunner(std::shared_ptr<const OpaqueRunner> runner) {
-  RunnerOfProcess& current = TheRunner();
+  RunnerOfProcess& current = RunnerState();
   const std::lock_guard lock(current.mutex);
   current.runner = std::move(runner);
 }
 
 std::shared_ptr<const OpaqueRunner> CurrentOpaqueRunner() {
-  RunnerOfProcess& current = TheRunner();
+  RunnerOfProcess& current = RunnerState();
   const std::lock_guard lock(current.mutex);
   return current.runner;
 }

@@ -545,8 +545,9 @@ struct LpPoolRules : FloatPool<Class> {
           });
           if (!with_bounds) return SumOfTerms{.result = RootOf(sum, p)};
           const auto taps = static_cast<double>(window.taps());
-          return NormTerms(taps, p, sum,
-                           LostInPowers(dtype, taps + 8 + 8 * p, p, sum));
+          return NormTerms(
+              taps, p, sum,
+              UnderflowLossInPowers(dtype, taps + 8 + 8 * p, p, sum));
         });
   }
 };
@@ -666,7 +667,8 @@ struct GlobalLpPool : GlobalPool<Class> {
           double sum = 0;
           for (int64_t i = 0; i < size; ++i) sum += PowerOf(ToDouble(x[i]), p);
           const auto count = static_cast<double>(size);
-          return NormTerms(count, p, sum, LostInPowers(dtype, count, p, sum));
+          return NormTerms(count, p, sum,
+                           UnderflowLossInPowers(dtype, count, p, sum));
         });
   }
 };

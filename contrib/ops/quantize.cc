@@ -289,7 +289,7 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
       high = std::max(high, from[i]);
     }
     // The range always has 0 in it, which both ends begin with.
-    const DynamicScale quantize = DynamicScale::Of(low, high);
+    const DynamicScale quantize = DynamicScale::FromRange(low, high);
     const float scale = quantize.scale;
     *y_scale.As<float>() = scale;
     *y_zero.As<uint8_t>() = static_cast<uint8_t>(quantize.zero);
@@ -482,7 +482,7 @@ struct QLinearConv : ops::QLinearConv, QLinearProduct<QLinearConv> {
  private:
   friend QLinearProduct;
   OpAttrs Integers() const {
-    return OpAttrs::Of(&IntegerRow("ConvInteger"), ops::ConvInteger{*this});
+    return OpAttrs::From(&IntegerRow("ConvInteger"), ops::ConvInteger{*this});
   }
 };
 
@@ -563,7 +563,7 @@ absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
 struct FloatProduct {
   // Returns the product of doubles that has the same shape.
   static OpAttrs Floats() {
-    return OpAttrs::Of(AllOperators().Find("", "MatMul", 13), ops::MatMul{});
+    return OpAttrs::From(AllOperators().Find("", "MatMul", 13), ops::MatMul{});
   }
   static absl::Status Check(const Inputs& in) {
     const auto has_a_byte = [](DLDataType dtype) {
@@ -672,7 +672,7 @@ struct QLinearMatMul : ops::QLinearMatMul, QLinearProduct<QLinearMatMul> {
  private:
   friend QLinearProduct;
   static OpAttrs Integers() {
-    return OpAttrs::Of(&IntegerRow("MatMulInteger"), ops::MatMulInteger{});
+    return OpAttrs::From(&IntegerRow("MatMulInteger"), ops::MatMulInteger{});
   }
 };
 

@@ -51,7 +51,7 @@ struct CellNumbers {
   using Input = double;
 
   static double Known(double x) { return x; }
-  static double Of(double input) { return input; }
+  static double ToNumber(double input) { return input; }
   static double Add(double a, double b) { return a + b; }
   static double Multiply(double a, double b) { return a * b; }
   static double Complement(double a) { return 1 - a; }
@@ -89,7 +89,7 @@ class CellErrors {
       : dtype_(dtype), u_(UnitRoundoff(dtype)), tiny_(HalfUlp(dtype, 0)) {}
 
   static RoughNumber Known(double x) { return {x, 0, 0}; }
-  RoughNumber Of(const SumOfTerms& input) const {
+  RoughNumber ToNumber(const SumOfTerms& input) const {
     const SumBound bound = BoundSum(dtype_, input);
     return {input.result, bound.proved, bound.expected};
   }
@@ -298,8 +298,8 @@ struct Gru : RecurrentCell<Gru<Class>, Class, 3> {
     if (this->linear_before_reset) {
       in.AddUp(weights, nullptr, h, 2 * n, n, sums);
       for (int64_t i = 0; i < n; ++i) {
-        hidden[i] =
-            in.Add(in.Multiply(hidden[i], reset[i]), in.Of(inputs[2 * n + i]));
+        hidden[i] = in.Add(in.Multiply(hidden[i], reset[i]),
+                           in.ToNumber(inputs[2 * n + i]));
       }
     } else {
       for (int64_t i = 0; i < n; ++i) reset[i] = in.Multiply(reset[i], h[i]);
@@ -368,8 +368,8 @@ struct DynamicQuantizeLstm : ops::DynamicQuantizeLSTM {
     const auto* const end = from + CountOf(x);
     const auto to = from == end
                         ? DynamicScale()
-                        : DynamicScale::Of(*std::min_element(from, end),
-                                           *std::max_element(from, end));
+                        : DynamicScale::FromRange(*std::min_element(from, end),
+                                                  *std::max_element(from, end));
     std::transform(from, end, inputs[0].As<float>(), [&](float each) {
       return static_cast<float>(to.Nearest(each));
     });

@@ -375,8 +375,8 @@ void RoundStates(const Pass& pass, int64_t i, std::vector<Number>* h) {
     high = std::max(high, ValueOf(*state));
     error = std::max(error, ErrorOf(*state));
   });
-  const auto to =
-      DynamicScale::Of(static_cast<float>(low), static_cast<float>(high));
+  const auto to = DynamicScale::FromRange(static_cast<float>(low),
+                                          static_cast<float>(high));
   for_each(i + 1, [&](Number* state) { Round(to, 2 * error, state); });
 }
 

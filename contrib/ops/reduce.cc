@@ -344,7 +344,7 @@ struct LogarithmKind : AddedKind<Kind> {
 };
 
 // -log(1 - r) is not above r / (1 - r). The sum itself may overflow.
-double OfLogarithm(double relative, double sum, DLDataType dtype) {
+double LogarithmError(double relative, double sum, DLDataType dtype) {
   if (OverflowRule(dtype)(std::fabs(sum))) return kAnyError;
   if (!(relative < 0.5)) return kUnknownError;
   return relative / (1 - relative) + 8 * HalfUlp(dtype, std::log(sum));
@@ -353,7 +353,7 @@ double OfLogarithm(double relative, double sum, DLDataType dtype) {
 struct LogSum : LogarithmKind<LogSum> {
   static double Result(double sum, double) { return std::log(sum); }
   static double Error(double error, double sum, double, DLDataType dtype) {
-    return OfLogarithm(error / sum, sum, dtype);
+    return LogarithmError(error / sum, sum, dtype);
   }
 };
 
@@ -407,7 +407,7 @@ struct LogSumExp : LogarithmKind<LogSumExp> {
   // Terms that matter are e^-20 or more; the rounding of such an argument and
   // of the exponential itself is another 24 roundings of the sum.
   static double Error(double error, double sum, double, DLDataType dtype) {
-    return OfLogarithm(error / sum + 24 * UnitRoundoff(dtype), sum, dtype);
+    return LogarithmError(error / sum + 24 * UnitRoundoff(dtype), sum, dtype);
   }
 };
 

@@ -213,8 +213,8 @@ bool IsSame(const ResizedSide& side, const Taps& taps) {
 // neighbours are handled together, which for all sides but the last makes the
 // inner loop long.
 template <typename T, typename F>
-std::vector<T> AlongSide(const std::vector<T>& from, const AxisSplit& split,
-                         int64_t out, F f) {
+std::vector<T> MapAlongSide(const std::vector<T>& from, const AxisSplit& split,
+                            int64_t out, F f) {
   std::vector<T> to(static_cast<size_t>(split.outer * out * split.inner));
   ParallelFor(split.outer * out, 4 * static_cast<double>(split.inner) + 4,
               [&](int64_t begin, int64_t end) {
@@ -234,7 +234,7 @@ std::vector<double> Summed(const std::vector<double>& from,
                            const AxisSplit& split, const Taps& taps,
                            F weight_of) {
   const auto out = static_cast<int64_t>(taps.at.size());
-  return AlongSide(
+  return MapAlongSide(
       from, split, out,
       [&](int64_t o, const double* plane, int64_t inner, double* to) {
         std::fill(to, to + inner, 0.0);
@@ -344,12 +344,12 @@ absl::Status MoveNearest(const std::vector<Taps>& taps, const NDArray& x,
       const std::vector<int64_t>& index = taps[side].index;
       const auto out = static_cast<int64_t>(index.size());
       const AxisSplit split = SplitAt(shape, static_cast<int>(side));
-      values =
-          AlongSide(values, split, out,
-                    [&](int64_t o, const T* plane, int64_t inner, T* to) {
-                      std::copy_n(plane + index[static_cast<size_t>(o)] * inner,
-                                  inner, to);
-                    });
+      values = MapAlongSide(
+          values, split, out,
+          [&](int64_t o, const T* plane, int64_t inner, T* to) {
+            std::copy_n(plane + index[static_cast<size_t>(o)] * inner, inner,
+                        to);
+          });
       shape[side] = out;
     }
     std::copy(values.begin(), values.end(), y.As<T>());

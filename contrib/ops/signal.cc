@@ -32,7 +32,7 @@ ComplexDouble Times(const ComplexDouble& a, const ComplexDouble& b) {
 }
 
 // exp(-i turn), the angle in parts of a whole turn, each exact to a rounding.
-ComplexDouble Turned(int64_t part, int64_t of) {
+ComplexDouble RootOfUnity(int64_t part, int64_t of) {
   const double angle = 2 * std::numbers::pi * static_cast<double>(part) /
                        static_cast<double>(of);
   return {std::cos(angle), -std::sin(angle)};
@@ -591,13 +591,14 @@ Fourier::Fourier(int64_t length) : length_(length) {
   const auto n = static_cast<uint64_t>(length);
   const bool is_power = std::has_single_bit(n);
   padded_ = static_cast<int64_t>(is_power ? n : std::bit_ceil(2 * n));
-  for (int64_t k = 0; k < padded_; ++k) roots_.push_back(Turned(k, padded_));
+  for (int64_t k = 0; k < padded_; ++k)
+    roots_.push_back(RootOfUnity(k, padded_));
   if (is_power) return;
   for (int64_t k = 0; k < length; ++k) {
     // The square is reduced modulo the circle before it loses digits.
     const int64_t circle = 2 * length;
     const auto square = static_cast<__int128>(k) * k % circle;
-    chirp_.push_back(Turned(static_cast<int64_t>(square), circle));
+    chirp_.push_back(RootOfUnity(static_cast<int64_t>(square), circle));
   }
   filter_.assign(static_cast<size_t>(padded_), {});
   for (size_t k = 0; k < chirp_.size(); ++k) {

@@ -44,7 +44,7 @@ struct OneSide {
   static absl::Status Check(int64_t axis, int rank) {
     return Axis(axis, rank).status();
   }
-  static AxisSplit Of(absl::Span<const int64_t> shape, int axis) {
+  static AxisSplit LayoutAlong(absl::Span<const int64_t> shape, int axis) {
     return SplitAt(shape, axis);
   }
 };
@@ -55,7 +55,7 @@ struct SidesFrom {
     if (axis == rank) return absl::OkStatus();
     return Axis(axis, rank).status();
   }
-  static AxisSplit Of(absl::Span<const int64_t> shape, int axis) {
+  static AxisSplit LayoutAlong(absl::Span<const int64_t> shape, int axis) {
     const auto side = static_cast<size_t>(axis);
     return {Product(shape.first(side)), Product(shape.subspan(side))};
   }
@@ -334,8 +334,8 @@ struct Distribution : Class {
  private:
   AxisSplit LayoutOf(const EvalArgs& args) const {
     const auto rank = static_cast<int64_t>(args.shape(0).size());
-    return Rule::Of(args.shape(0),
-                    static_cast<int>(axis < 0 ? axis + rank : axis));
+    return Rule::LayoutAlong(args.shape(0),
+                             static_cast<int>(axis < 0 ? axis + rank : axis));
   }
   static void Load(const NDArray& x, int64_t at, int64_t step,
                    const Block& block, double* to) {

@@ -656,7 +656,7 @@ struct VoteRule {
     for (const TargetScore& vote : votes) {
       scores->push_back(Aggregated(vote, TreeAggregate::kSum, 1, kFloat32));
     }
-    if (has_one_score && base.size() < 2) return OfOneScore(scores);
+    if (has_one_score && base.size() < 2) return WinnerOfOneScore(scores);
     for (size_t i = 0; i < base.size(); ++i) {
       (*scores)[i] = PlusBase((*scores)[i], base[i]);
     }
@@ -675,7 +675,7 @@ struct VoteRule {
   // The single score is one of the second class. Where the votes are for the
   // second class, the first one has no score but 0, and the base does not
   // count.
-  Winner OfOneScore(Scores* scores) const {
+  Winner WinnerOfOneScore(Scores* scores) const {
     const double threshold = all_positive ? 0.5 : 0;
     if (voted == 1) {
       const Winner winner = Above(threshold, (*scores)[1]);

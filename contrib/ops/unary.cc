@@ -29,35 +29,35 @@ struct ShapeMap : NumberMap<Class> {
   OutputInfos Infer(const Inputs& in) const {
     OutputInfos out = LikeInput(in);
     out[0].elements = MapElements(in, [](const Dim& x) {
-      return x.is_known() ? Dim(Class::Of(x.size())) : Dim();
+      return x.is_known() ? Dim(Class::Eval(x.size())) : Dim();
     });
     return out;
   }
 };
 
 struct Abs : ops::Abs, ShapeMap<Abs> {
-  static double Of(double x) { return std::fabs(x); }
+  static double Eval(double x) { return std::fabs(x); }
   // The smallest integer has no positive counterpart: it stays itself, as
   // negation without signs makes it.
   template <std::integral T>
-  static T Of(T x) {
+  static T Eval(T x) {
     return x < 0 ? Wrapped<T>(0 - Bits(x)) : x;
   }
 };
 
 struct Neg : ops::Neg, ShapeMap<Neg> {
-  static double Of(double x) { return -x; }
+  static double Eval(double x) { return -x; }
   template <std::integral T>
-  static T Of(T x) {
+  static T Eval(T x) {
     return Wrapped<T>(0 - Bits(x));
   }
 };
 
 struct Sign : ops::Sign, NumberMap<Sign> {
   // Zeros keep their sign, and NaN stays NaN.
-  static double Of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+  static double Eval(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
   template <std::integral T>
-  static T Of(T x) {
+  static T Eval(T x) {
     return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0));
   }
 };
@@ -68,18 +68,18 @@ struct Erf : ops::Erf, NumberMap<Erf> {
     if (IsFloat(args.dtype(0))) return MapBlocks<double>(args, 4, &ErfAll);
     return NumberMap::Evaluate(args);
   }
-  static double Of(double x) { return std::erf(x); }
+  static double Eval(double x) { return std::erf(x); }
   template <std::integral T>
-  static T Of(T x) {
+  static T Eval(T x) {
     return FromDouble<T>(std::erf(ToDouble(x)));
   }
 };
 
 struct Sqrt : ops::Sqrt, FloatMap<Sqrt, kSimple> {
-  static double Of(double x) { return std::sqrt(x); }
+  static double Eval(double x) { return std::sqrt(x); }
 };
 struct Reciprocal : ops::Reciprocal, FloatMap<Reciprocal, kSimple> {
-  static double Of(double x) { return 1 / x; }
+  static double Eval(double x) { return 1 / x; }
 };
 struct Exp : ops::Exp, FloatMap<Exp> {
   absl::Status Evaluate(EvalArgs& args) const {
@@ -87,7 +87,7 @@ struct Exp : ops::Exp, FloatMap<Exp> {
   }
 };
 struct Tanh : ops::Tanh, FloatMap<Tanh> {
-  static void OfAll(double* x, int64_t n) { TanhAll(x, n); }
+  static void EvalAll(double* x, int64_t n) { TanhAll(x, n); }
 };
 
 // A function of the C library, whose error in double is lost in the rounding to
@@ -95,7 +95,7 @@ struct Tanh : ops::Tanh, FloatMap<Tanh> {
 // rounding mode throughout.
 template <typename Class, double (*kFunction)(double)>
 struct Library : Class, FloatMap<Library<Class, kFunction>> {
-  static double Of(double x) { return kFunction(x); }
+  static double Eval(double x) { return kFunction(x); }
 };
 
 // A function of the C library whose kernels are off by a few units at 1
@@ -103,21 +103,21 @@ struct Library : Class, FloatMap<Library<Class, kFunction>> {
 // something near 1, or subtract what is about 1.
 template <typename Class, double (*kFunction)(double)>
 struct Coarse : Class, FloatMap<Coarse<Class, kFunction>> {
-  static double Of(double x) { return kFunction(x); }
+  static double Eval(double x) { return kFunction(x); }
   static double Scale(double, double) { return 1; }
 };
 
 // Next to a pole an error of the reduced angle grows with the derivative, which
 // is 1 + tan(x)^2.
 struct Tan : ops::Tan, FloatMap<Tan> {
-  static double Of(double x) { return std::tan(x); }
+  static double Eval(double x) { return std::tan(x); }
   static double Scale(double, double y) { return 1 + y * y; }
 };
 
 // Near x = 1 the result rises like a square root, so an error of x - 1 is
 // divided by the result. The limit keeps the bound finite at 0.
 struct Acosh : ops::Acosh, FloatMap<Acosh> {
-  static double Of(double x) { return std::acosh(x); }
+  static double Eval(double x) { return std::acosh(x); }
   static double Scale(double, double y) { return 1 / std::max(y, 1e-4); }
 };
 
@@ -151,25 +151,25 @@ struct WithAlpha : Class {
 struct Relu : ops::Relu, NumberMap<Relu> {
   // NaN is not below 0 and stays.
   template <typename T>
-  static T Of(T x) {
+  static T Eval(T x) {
     return x < 0 ? 0 : x;
   }
 };
 
 struct LeakyRelu : WithAlpha<ops::LeakyRelu>, FloatMap<LeakyRelu, kSimple> {
-  double Of(double x) const { return x < 0 ? alpha * x : x; }
+  double Eval(double x) const { return x < 0 ? alpha * x : x; }
 };
 
 struct ThresholdedRelu : WithAlpha<ops::ThresholdedRelu>,
                          FloatMap<ThresholdedRelu, kSimple> {
   // A NaN is not above alpha: 0, as the text and the function body say.
-  double Of(double x) const { return x > alpha ? x : 0; }
+  double Eval(double x) const { return x > alpha ? x : 0; }
 };
 
 // Kernels of the exponential units may calculate exp(x) - 1, which has the
 // error of exp(x) near 1: that is what Scale() of the next three says.
 struct Elu : WithAlpha<ops::Elu>, FloatMap<Elu> {
-  double Of(double x) const { return x < 0 ? alpha * std::expm1(x) : x; }
+  double Eval(double x) const { return x < 0 ? alpha * std::expm1(x) : x; }
   double Scale(double x, double) const { return x < 0 ? std::fabs(alpha) : 0; }
 };
 
@@ -178,7 +178,7 @@ struct Selu : ops::Selu, FloatMap<Selu> {
     return FieldList(Field<&Selu::alpha>("alpha"),
                      Field<&Selu::gamma>("gamma"));
   }
-  double Of(double x) const {
+  double Eval(double x) const {
     return gamma * (x <= 0 ? alpha * std::expm1(x) : x);
   }
   double Scale(double x, double) const {
@@ -187,7 +187,7 @@ struct Selu : ops::Selu, FloatMap<Selu> {
 };
 
 struct Celu : WithAlpha<ops::Celu>, FloatMap<Celu> {
-  double Of(double x) const {
+  double Eval(double x) const {
     // The sum of the standard's two halves; NaN must pass through.
     return x > 0 || std::isnan(x) ? Positive(x) : Negative(x);
   }
@@ -207,7 +207,7 @@ struct Celu : WithAlpha<ops::Celu>, FloatMap<Celu> {
 // SigmoidOf() of many numbers: the exponentials of a part are calculated
 // together, with vector instructions, and a part fits into the first cache.
 struct Sigmoid : ops::Sigmoid, FloatMap<Sigmoid> {
-  static void OfAll(double* x, int64_t n) {
+  static void EvalAll(double* x, int64_t n) {
     constexpr int64_t kPart = 256;
     std::array<double, kPart> powers{};
     for (int64_t begin = 0; begin < n; begin += kPart) {
@@ -227,7 +227,7 @@ struct HardSigmoid : ops::HardSigmoid, FloatMap<HardSigmoid, kSimple> {
     return FieldList(Field<&HardSigmoid::alpha>("alpha"),
                      Field<&HardSigmoid::beta>("beta"));
   }
-  double Of(double x) const {
+  double Eval(double x) const {
     const double y = alpha * x + beta;
     return y < 0 ? 0 : y > 1 ? 1 : y;
   }
@@ -237,7 +237,7 @@ struct HardSigmoid : ops::HardSigmoid, FloatMap<HardSigmoid, kSimple> {
 struct HardSwish : ops::HardSwish, FloatMap<HardSwish> {
   // Below -3 the factor is 0: a finite x gives a zero with its sign, and so
   // does an infinite one, for which the product would be NaN.
-  static double Of(double x) {
+  static double Eval(double x) {
     if (x <= -3) return std::isinf(x) ? -0.0 : x * 0;
     return x >= 3 ? x : x * (x / 6 + 0.5);
   }
@@ -250,7 +250,7 @@ struct Gelu : ops::Gelu, FloatMap<Gelu> {
   static constexpr auto Fields() {
     return FieldList(Field<&Gelu::approximate>("approximate"));
   }
-  double Of(double x) const {
+  double Eval(double x) const {
     // The formula would give 0 times infinity, which is NaN.
     if (x == -std::numeric_limits<double>::infinity()) return -0.0;
     if (approximate == GeluFormula::kErf) {
@@ -268,7 +268,7 @@ struct Gelu : ops::Gelu, FloatMap<Gelu> {
 };
 
 struct Swish : WithAlpha<ops::Swish>, FloatMap<Swish> {
-  double Of(double x) const {
+  double Eval(double x) const {
     const double sigmoid = SigmoidOf(alpha * x);
     return sigmoid == 0 ? -0.0 : x * sigmoid;
   }
@@ -300,7 +300,7 @@ struct SwiGLU : WithAlpha<ops::SwiGLU> {
         MapPairBlocks<double>(args, plan, args.dtype(0), 10,
                               [swish](double* a, const double* b, int64_t n) {
                                 for (int64_t i = 0; i < n; ++i)
-                                  a[i] = swish.Of(a[i]) * b[i];
+                                  a[i] = swish.Eval(a[i]) * b[i];
                               }));
     if (Bounds* const bounds = args.bounds(0)) FillBounds(args, bounds);
     return absl::OkStatus();
@@ -322,14 +322,14 @@ struct SwiGLU : WithAlpha<ops::SwiGLU> {
     const std::vector<double> b = ToDoubles(args.in(1));
     for (size_t i = 0; i < a.size(); ++i) {
       bounds->proved[i] +=
-          2 * HalfUlp(y.dtype(), swish.Of(a[i])) * std::fabs(b[i]);
+          2 * HalfUlp(y.dtype(), swish.Eval(a[i])) * std::fabs(b[i]);
     }
     bounds->expected = bounds->proved;
   }
 };
 
 struct Mish : ops::Mish, FloatMap<Mish> {
-  static double Of(double x) {
+  static double Eval(double x) {
     const double gate = std::tanh(SoftplusOf(x));
     return gate == 0 ? -0.0 : x * gate;
   }
@@ -340,7 +340,7 @@ struct Mish : ops::Mish, FloatMap<Mish> {
 };
 
 struct Softsign : ops::Softsign, FloatMap<Softsign> {
-  static double Of(double x) {
+  static double Eval(double x) {
     return std::isinf(x) ? std::copysign(1, x) : x / (1 + std::fabs(x));
   }
   // At infinities the formula gives infinity over infinity.
@@ -361,15 +361,15 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
     return WithInteger(args.dtype(0), [&](auto zero) {
       using T = decltype(zero);
       const T* const x = args.in(0).As<T>();
-      for (int64_t i = 0; i < CountOf(y); ++i) y.As<T>()[i] = Of(x[i]);
+      for (int64_t i = 0; i < CountOf(y); ++i) y.As<T>()[i] = Eval(x[i]);
     });
   }
-  double Of(double x) const {
+  double Eval(double x) const {
     if (x < -double{lambd}) return x + bias;
     return x > lambd ? x - bias : 0;  // NaN is "otherwise".
   }
   template <std::integral T>
-  T Of(T x) const {
+  T Eval(T x) const {
     // A long double holds all integers of 64 bits.
     const auto wide = static_cast<long double>(x);
     if (wide < -lambd) return Truncated<T>(wide + bias);
@@ -392,8 +392,8 @@ struct Shrink : ops::Shrink, NumberMap<Shrink> {
 // ONNX calls the tensors of half of these X and Y, those of the others input
 // and output. `bound` is kSum where Scale() gives the bounds.
 template <typename Class, typename Rules>
-constexpr OperatorDef XToY(const char* name, int since, ErrorBound bound,
-                           const OperatorTraits& traits) {
+constexpr OperatorDef UnaryRow(const char* name, int since, ErrorBound bound,
+                               const OperatorTraits& traits) {
   return Row<Class, Rules>(name, since, {"X"}, {"Y"}, bound, traits);
 }
 template <typename Class, typename Rules>
@@ -411,15 +411,16 @@ constexpr OperatorDef kUnaryRows[] = {
     InputToOutput<ops::Exp, Exp>("Exp", 1, Ulps(4), kMath),
     InputToOutput<ops::Log, Library<ops::Log, &std::log>>("Log", 1, Ulps(4),
                                                           kMath),
-    XToY<ops::Sqrt, Sqrt>("Sqrt", 1, Ulps(1), kMath),
-    XToY<ops::Reciprocal, Reciprocal>("Reciprocal", 1, Ulps(1), kMath),
-    XToY<ops::Neg, Neg>("Neg", 1, kExact, kMath),
-    XToY<ops::Abs, Abs>("Abs", 1, kExact, kMath),
-    XToY<ops::Floor, Library<ops::Floor, &std::floor>>("Floor", 1, kExact,
-                                                       kMath),
-    XToY<ops::Ceil, Library<ops::Ceil, &std::ceil>>("Ceil", 1, kExact, kMath),
-    XToY<ops::Round, Library<ops::Round, &std::nearbyint>>("Round", 11, kExact,
+    UnaryRow<ops::Sqrt, Sqrt>("Sqrt", 1, Ulps(1), kMath),
+    UnaryRow<ops::Reciprocal, Reciprocal>("Reciprocal", 1, Ulps(1), kMath),
+    UnaryRow<ops::Neg, Neg>("Neg", 1, kExact, kMath),
+    UnaryRow<ops::Abs, Abs>("Abs", 1, kExact, kMath),
+    UnaryRow<ops::Floor, Library<ops::Floor, &std::floor>>("Floor", 1, kExact,
                                                            kMath),
+    UnaryRow<ops::Ceil, Library<ops::Ceil, &std::ceil>>("Ceil", 1, kExact,
+                                                        kMath),
+    UnaryRow<ops::Round, Library<ops::Round, &std::nearbyint>>("Round", 11,
+                                                               kExact, kMath),
     InputToOutput<ops::Sin, Coarse<ops::Sin, &std::sin>>("Sin", 7, kSum, kMath),
     InputToOutput<ops::Cos, Coarse<ops::Cos, &std::cos>>("Cos", 7, kSum, kMath),
     InputToOutput<ops::Sign, Sign>("Sign", 9, kExact, kElementwise),
@@ -437,23 +438,24 @@ constexpr OperatorDef kUnaryRows[] = {
     InputToOutput<ops::Acosh, Acosh>("Acosh", 9, kSum),
     InputToOutput<ops::Atanh, Coarse<ops::Atanh, &std::atanh>>("Atanh", 9,
                                                                kSum),
-    XToY<ops::Relu, Relu>("Relu", 1, kExact, kActivation),
-    XToY<ops::LeakyRelu, LeakyRelu>("LeakyRelu", 1, Ulps(1), kActivation),
-    XToY<ops::Elu, Elu>("Elu", 1, kSum, kActivation),
-    XToY<ops::Selu, Selu>("Selu", 6, kSum, kActivation),
-    XToY<ops::Celu, Celu>("Celu", 12, kSum, kActivation),
-    XToY<ops::Sigmoid, Sigmoid>("Sigmoid", 1, Ulps(4), kActivation),
-    XToY<ops::HardSigmoid, HardSigmoid>("HardSigmoid", 1, kSum, kActivation),
-    XToY<ops::HardSwish, HardSwish>("HardSwish", 14, kSum, kActivation),
+    UnaryRow<ops::Relu, Relu>("Relu", 1, kExact, kActivation),
+    UnaryRow<ops::LeakyRelu, LeakyRelu>("LeakyRelu", 1, Ulps(1), kActivation),
+    UnaryRow<ops::Elu, Elu>("Elu", 1, kSum, kActivation),
+    UnaryRow<ops::Selu, Selu>("Selu", 6, kSum, kActivation),
+    UnaryRow<ops::Celu, Celu>("Celu", 12, kSum, kActivation),
+    UnaryRow<ops::Sigmoid, Sigmoid>("Sigmoid", 1, Ulps(4), kActivation),
+    UnaryRow<ops::HardSigmoid, HardSigmoid>("HardSigmoid", 1, kSum,
+                                            kActivation),
+    UnaryRow<ops::HardSwish, HardSwish>("HardSwish", 14, kSum, kActivation),
     InputToOutput<ops::Tanh, Tanh>("Tanh", 1, Ulps(4), kActivation),
-    XToY<ops::Softplus, Coarse<ops::Softplus, &SoftplusOf>>("Softplus", 1, kSum,
-                                                            kActivation),
+    UnaryRow<ops::Softplus, Coarse<ops::Softplus, &SoftplusOf>>(
+        "Softplus", 1, kSum, kActivation),
     InputToOutput<ops::Softsign, Softsign>("Softsign", 1, Ulps(2), kActivation),
-    XToY<ops::ThresholdedRelu, ThresholdedRelu>("ThresholdedRelu", 10, kExact,
-                                                kActivation),
-    XToY<ops::Gelu, Gelu>("Gelu", 20, kSum, kActivation),
-    XToY<ops::Mish, Mish>("Mish", 18, kSum, kActivation),
-    XToY<ops::Swish, Swish>("Swish", 24, kSum, kActivation),
+    UnaryRow<ops::ThresholdedRelu, ThresholdedRelu>("ThresholdedRelu", 10,
+                                                    kExact, kActivation),
+    UnaryRow<ops::Gelu, Gelu>("Gelu", 20, kSum, kActivation),
+    UnaryRow<ops::Mish, Mish>("Mish", 18, kSum, kActivation),
+    UnaryRow<ops::Swish, Swish>("Swish", 24, kSum, kActivation),
     InputToOutput<ops::Erf, Erf>("Erf", 9, Ulps(4), kActivation),
     InputToOutput<ops::Shrink, Shrink>("Shrink", 9, Ulps(1), kElementwise),
     Row<ops::SwiGLU, SwiGLU>("SwiGLU", 28, {"A", "B"}, {"Y"}, kSum),

@@ -79,7 +79,7 @@ class UnknownPart {
   std::vector<ValueId> Open() const {
     std::vector<ValueId> open;
     const auto add = [&](ValueId id) {
-      if (id != kNoValue && IsReadByGone(id)) open.push_back(id);
+      if (id != kNoValue && IsReadByRemoved(id)) open.push_back(id);
     };
     for (const ValueId input : network_.inputs()) add(input);
     for (const OperationId id : network_.order()) {
@@ -92,7 +92,7 @@ class UnknownPart {
   // Returns the opaque operations at which the value's makers begin.
   // Walks back through what cannot be computed; where that begins, nothing
   // that an operation reads is unknown, so it is itself the reason.
-  std::vector<std::string> Because(ValueId value) {
+  std::vector<std::string> OpaqueOrigins(ValueId value) {
     std::unordered_set<OperationId> seen;
     std::vector<OperationId> open = {network_.value(value).producer};
     while (!open.empty() && visited_ < kMostVisited) {
@@ -130,7 +130,7 @@ class UnknownPart {
            std::ranges::any_of(operation.after, is_unknown);
   }
 
-  bool IsReadByGone(ValueId id) const {
+  bool IsReadByRemoved(ValueId id) const {
     const std::vector<Use>& uses = network_.value(id).uses;
     return std::ranges::any_of(
         uses, [&](const Use& use) { return is_gone_[Index(use.user)]; });
@@ -140,7 +140,7 @@ class UnknownPart {
   std::vector<bool> is_unknown_;  // By value.
   std::vector<bool> is_gone_;     // By operation.
   std::vector<bool> is_first_;    // By operation: depends on no other.
-  size_t visited_ = 0;            // By Because().
+  size_t visited_ = 0;            // By OpaqueOrigins().
 };
 
 }  // namespace
@@ -191,7 +191,8 @@ absl::StatusOr<KnownPart> KnownPartOf(const Network& network) {
                               network.outputs().end());
   for (const ValueId id : network.outputs()) {
     if (unknown.Has(id)) {
-      part.missing.push_back({network.value(id).name, unknown.Because(id)});
+      part.missing.push_back(
+          {network.value(id).name, unknown.OpaqueOrigins(id)});
     } else {
       outputs.push_back(id);
     }

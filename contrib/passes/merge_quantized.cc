@@ -58,8 +58,8 @@ absl::Status CheckAlike(const Network& network, const Operation& quantize,
 // Fails unless quantising what was dequantised gives every integer back:
 // unless each of both roundings to the float type is off by less than a quarter
 // of a step.
-absl::Status CheckComesBack(const Network& network,
-                            const QuantizedTensor& from) {
+absl::Status CheckRoundTripIsExact(const Network& network,
+                                   const QuantizedTensor& from) {
   const auto range = RangeOfType(TypeOf(network, from.data));
   const auto scales = NumbersOf(network, from.scale);
   if (!range.has_value()) {
@@ -116,7 +116,7 @@ absl::Status CheckRemovable(const Network& network, const Operation& quantize,
     return Refuse("its input is {}, expected {} as its scale is",
                   NameOfType(network, floats), NameOfType(network, from.scale));
   }
-  return CheckComesBack(network, from);
+  return CheckRoundTripIsExact(network, from);
 }
 
 // Returns the FakeQuantize that does what both operations do. It gives the
@@ -358,7 +358,7 @@ RewriteResult RemovePair(OperationId quantize, NetworkRewriter& rewriter) {
   const Operation& maker = *network.MakerOf(operation.inputs[0]);
   NODEWISE_RETURN_IF_ERROR(CheckRemovable(network, operation, maker));
   const std::string name = operation.name;
-  NODEWISE_RETURN_IF_ERROR(rewriter.PassOn(
+  NODEWISE_RETURN_IF_ERROR(rewriter.RedirectUses(
       maker.inputs[0], operation.outputs[0], {quantize}, {maker.id}));
   return QuantizationReport::Change{name, "", Agreement::kExact};
 }

@@ -81,9 +81,9 @@ absl::Status NetworkRewriter::Replace(const Replacement& replacement) {
   return network_.Rename(named, name);
 }
 
-absl::Status NetworkRewriter::PassOn(ValueId value, ValueId old,
-                                     absl::Span<const OperationId> removed,
-                                     absl::Span<const OperationId> inputs) {
+absl::Status NetworkRewriter::RedirectUses(
+    ValueId value, ValueId old, absl::Span<const OperationId> removed,
+    absl::Span<const OperationId> inputs) {
   NODEWISE_RETURN_IF_ERROR(network_.ReplaceUses({old}, {value}));
   return Remove(removed, inputs);
 }
@@ -101,7 +101,7 @@ absl::Status NetworkRewriter::Remove(absl::Span<const OperationId> removed,
 }
 
 // From the last to the first: later ones read earlier ones.
-void NetworkRewriter::TakeBack() {
+void NetworkRewriter::RollBack() {
   for (auto id = added_.rbegin(); id != added_.rend(); ++id) {
     network_.Remove(*id).IgnoreError();
   }

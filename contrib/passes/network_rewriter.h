@@ -46,7 +46,7 @@ class NetworkRewriter {
                               OperationId before, std::string_view name) {
     NODEWISE_ASSIGN_OR_RETURN(const OperatorDef* const def,
                               RowOf(&kTypeTag<Class>));
-    return Add(OpAttrs::Of(def, op), std::move(inputs), before, name);
+    return Add(OpAttrs::From(def, op), std::move(inputs), before, name);
   }
   absl::StatusOr<ValueId> AddConstant(std::string_view name, NDArray data);
 
@@ -66,12 +66,12 @@ class NetworkRewriter {
   absl::Status Replace(const Replacement& replacement);
   // Makes everything read `value` instead of `old`, and removes operations as
   // Replace() does; nothing gets another name.
-  absl::Status PassOn(ValueId value, ValueId old,
-                      absl::Span<const OperationId> removed,
-                      absl::Span<const OperationId> inputs);
+  absl::Status RedirectUses(ValueId value, ValueId old,
+                            absl::Span<const OperationId> removed,
+                            absl::Span<const OperationId> inputs);
   // Removes the operations that have been added since the last Replace() that
   // went well. Constants stay, for RemoveUnused().
-  void TakeBack();
+  void RollBack();
 
   // Sets version 1 of a domain that the network has no version of.
   absl::Status EnsureOpset(std::string_view domain);

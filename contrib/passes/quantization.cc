@@ -35,7 +35,7 @@ void RunOne(const Rewrite& rewrite, NetworkRewriter& rewriter,
       report->changes.push_back(*std::move(change));
       continue;
     }
-    rewriter.TakeBack();
+    rewriter.RollBack();
     report->left_alone.push_back(
         {name, std::string(MessageOf(change.status()))});
   }

@@ -327,7 +327,8 @@ absl::StatusOr<IntegerBias> IntegerBiasOf(const Network& network,
   const NDArray* const integers = ConstantOf(network, tensor.data);
   if (integers == nullptr) return Refuse("the bias is not a constant");
   const auto channels = static_cast<size_t>(CountOf(*integers));
-  if (integers->dtype() == kInt32 && HoldSame(network, tensor.zero, kNoValue) &&
+  if (integers->dtype() == kInt32 &&
+      HoldSameNumbers(network, tensor.zero, kNoValue) &&
       IsProductOfScales(network, product, tensor.scale, channels)) {
     return IntegerBias{tensor.data, NDArray(), ToDoubles(*integers)};
   }

@@ -178,7 +178,7 @@ std::optional<std::vector<double>> NumbersOf(const Network& network,
   return ToDoubles(*constant);
 }
 
-bool HoldSame(const Network& network, ValueId a, ValueId b) {
+bool HoldSameNumbers(const Network& network, ValueId a, ValueId b) {
   if (a == b) return true;
   if (a != kNoValue && b != kNoValue) {
     const NDArray* const x = ConstantOf(network, a);
@@ -194,8 +194,8 @@ bool HoldSame(const Network& network, ValueId a, ValueId b) {
 // the front if the rank is known.
 bool AreScaledAlike(const Network& network, const QuantizedTensor& a,
                     const QuantizedTensor& b) {
-  if (!HoldSame(network, a.scale, b.scale) ||
-      !HoldSame(network, a.zero, b.zero)) {
+  if (!HoldSameNumbers(network, a.scale, b.scale) ||
+      !HoldSameNumbers(network, a.zero, b.zero)) {
     return false;
   }
   const TensorType& scale = network.value(a.scale).type;

@@ -61,7 +61,7 @@ std::optional<std::vector<double>> NumbersOf(const Network& network,
 // same value, or constants with equal elements of one type and shape (rank 0
 // and one element of rank 1 count as equal). kNoValue is equal to a constant of
 // zeros.
-bool HoldSame(const Network& network, ValueId a, ValueId b);
+bool HoldSameNumbers(const Network& network, ValueId a, ValueId b);
 // Returns whether both relate the same integers to the same floats.
 bool AreScaledAlike(const Network& network, const QuantizedTensor& a,
                     const QuantizedTensor& b);

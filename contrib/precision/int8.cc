@@ -146,7 +146,7 @@ struct Int8Maker {
                       const PrecisionPlan::Step* step) {
     std::vector<ValueId> inputs;
     for (const ValueId old : operation.inputs) {
-      NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), copy.Of(old));
+      NODEWISE_ASSIGN_OR_RETURN(inputs.emplace_back(), copy.ValueFor(old));
     }
     if (step != nullptr) {
       NODEWISE_RETURN_IF_ERROR(LowerInputs(operation, *step, &inputs));
@@ -182,7 +182,7 @@ struct Int8Maker {
                                 Requantized(old, copy.NameOf(old)));
       copy.Set(old, dequantized);
     }
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId now, copy.Of(old));
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId now, copy.ValueFor(old));
     report->stands_for[copy.NameOf(old)] = copy.made().value(now).name;
     return absl::OkStatus();
   }
@@ -234,7 +234,7 @@ struct Int8Maker {
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId zero,
         AddScalar(base + "_zero_point", wanted.zero, kUint8));
-    NODEWISE_ASSIGN_OR_RETURN(const ValueId floats, copy.Of(old));
+    NODEWISE_ASSIGN_OR_RETURN(const ValueId floats, copy.ValueFor(old));
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId integers,
         copy.Add(ops::QuantizeLinear{}, {floats, scale, zero},

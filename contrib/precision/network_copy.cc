@@ -36,7 +36,7 @@ absl::StatusOr<NetworkCopy> NetworkCopy::Begin(const Network& old, int opset) {
   return copy;
 }
 
-absl::StatusOr<ValueId> NetworkCopy::Of(ValueId old) {
+absl::StatusOr<ValueId> NetworkCopy::ValueFor(ValueId old) {
   if (old == kNoValue) return kNoValue;
   const auto found = stands_for_.find(old);
   if (found != stands_for_.end()) return found->second;
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<ValueId>> NetworkCopy::AddAs(
     wanted.outputs.push_back(std::move(name));
   }
   for (const ValueId barrier : old.after) {
-    NODEWISE_ASSIGN_OR_RETURN(wanted.after.emplace_back(), Of(barrier));
+    NODEWISE_ASSIGN_OR_RETURN(wanted.after.emplace_back(), ValueFor(barrier));
   }
   NODEWISE_ASSIGN_OR_RETURN(const OperationId id,
                             made_.AddOperation(std::move(wanted)));
@@ -125,7 +125,7 @@ std::string NetworkCopy::FreeName(const std::string& wanted) {
 absl::StatusOr<Network> NetworkCopy::Finish() {
   std::vector<ValueId> outputs;
   for (const ValueId id : old_->outputs()) {
-    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), Of(id));
+    NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), ValueFor(id));
   }
   NODEWISE_RETURN_IF_ERROR(made_.SetOutputs(std::move(outputs)));
   // Without outputs everything would be unused.

@@ -30,7 +30,7 @@ class NetworkCopy {
 
   // Returns what stands for an old value, which has been set or is a constant;
   // kNoValue for kNoValue.
-  absl::StatusOr<ValueId> Of(ValueId old);
+  absl::StatusOr<ValueId> ValueFor(ValueId old);
   bool Has(ValueId old) const { return stands_for_.contains(old); }
   void Set(ValueId old, ValueId made) { stands_for_[old] = made; }
 
@@ -45,7 +45,7 @@ class NetworkCopy {
   template <typename Class>
   absl::StatusOr<OpAttrs> AttrsOf(const Class& op) const {
     NODEWISE_ASSIGN_OR_RETURN(const auto* const row, RowOf(&kTypeTag<Class>));
-    return OpAttrs::Of(row, op);
+    return OpAttrs::From(row, op);
   }
   // Adds an operation that the old network does not have; it and its output are
   // called so, or like it. The output is called `output` if that is not empty.

@@ -132,8 +132,10 @@ absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
 
 // Returns why an operation is left alone regardless of what its operator takes;
 // empty if there is no such reason.
-std::string ReasonBeforehand(const Network& network, const Operation& operation,
-                             const PrecisionOptions& options, const RE2* keep) {
+std::string ReasonKnownBeforehand(const Network& network,
+                                  const Operation& operation,
+                                  const PrecisionOptions& options,
+                                  const RE2* keep) {
   if (keep != nullptr && RE2::PartialMatch(operation.name, *keep)) {
     return "is kept";
   }
@@ -175,13 +177,14 @@ void AddToReport(const Network& network, const PrecisionPlan& plan,
 }
 
 // Fills in the reasons that are known before the operators are asked.
-void PlanBeforehand(const Network& network, const PrecisionOptions& options,
-                    const RE2* keep, PrecisionPlan* plan) {
+void PlanKnownReasons(const Network& network, const PrecisionOptions& options,
+                      const RE2* keep, PrecisionPlan* plan) {
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
     for (size_t i = 0; i < operation.inputs.size(); ++i) {
       if (!IsFloatInput(network, operation, i)) continue;
-      std::string reason = ReasonBeforehand(network, operation, options, keep);
+      std::string reason =
+          ReasonKnownBeforehand(network, operation, options, keep);
       if (!reason.empty()) plan->reasons[id] = std::move(reason);
       break;
     }
@@ -287,7 +290,7 @@ absl::StatusOr<PrecisionReport> LowerPrecision(const PrecisionOptions& options,
   Network old = network;
   NODEWISE_RETURN_IF_ERROR(RaiseOpset(row, options.clip, &old));
   PrecisionPlan plan;
-  PlanBeforehand(old, options, keep.get(), &plan);
+  PlanKnownReasons(old, options, keep.get(), &plan);
   PrecisionReport report;
   report.precision = options.precision;
   if (is_int8) {

@@ -314,8 +314,8 @@ absl::StatusOr<OpAttrs> WithBodiesIn(int version, const OpAttrs& attrs) {
   return MakeAttrs(attrs.def(), all);
 }
 
-absl::StatusOr<Values> AddIn(int version, const OldOperation& old,
-                             NetworkCopy& copy) {
+absl::StatusOr<Values> AddInOpset(int version, const OldOperation& old,
+                                  NetworkCopy& copy) {
   const OperatorDef& def = old.operation.def();
   const std::string place =
       fmt::format("operation {}", Shortened(old.operation.name));
@@ -342,9 +342,11 @@ absl::StatusOr<Network> InOpset(const Network& network, int version) {
   for (const OperationId id : network.order()) {
     OldOperation old{network.operation(id), {}};
     for (const ValueId input : old.operation.inputs) {
-      NODEWISE_ASSIGN_OR_RETURN(old.inputs.emplace_back(), copy.Of(input));
+      NODEWISE_ASSIGN_OR_RETURN(old.inputs.emplace_back(),
+                                copy.ValueFor(input));
     }
-    NODEWISE_ASSIGN_OR_RETURN(const Values made, AddIn(version, old, copy));
+    NODEWISE_ASSIGN_OR_RETURN(const Values made,
+                              AddInOpset(version, old, copy));
     for (size_t i = 0; i < made.size(); ++i) {
       // Replacements have made a value of the same name for each.
       if (made[i] != kNoValue) copy.Set(old.operation.outputs[i], made[i]);

@@ -138,7 +138,7 @@ absl::StatusOr<std::vector<Sensitivity::Operator>> Ranking(
 // list of a thousand operations is tried at about thirty lengths so.
 size_t NextLength(size_t kept) { return kept < 8 ? kept + 1 : kept + kept / 4; }
 
-absl::StatusOr<std::vector<Sensitivity::Point>> Curve(
+absl::StatusOr<std::vector<Sensitivity::Point>> SensitivityCurve(
     const SensitivityMeter& meter,
     absl::Span<const Sensitivity::Operator> ranking) {
   std::vector<Sensitivity::Point> curve;
@@ -271,7 +271,8 @@ absl::StatusOr<Sensitivity> MeasureSensitivity(
   const SensitivityMeter meter{network, options, samples, std::move(expected)};
   Sensitivity result;
   NODEWISE_ASSIGN_OR_RETURN(result.ranking, Ranking(meter, all));
-  NODEWISE_ASSIGN_OR_RETURN(result.curve, Curve(meter, result.ranking));
+  NODEWISE_ASSIGN_OR_RETURN(result.curve,
+                            SensitivityCurve(meter, result.ranking));
   result.Suggest();
   return result;
 }

@@ -100,7 +100,7 @@ struct ShortFloatMaker {
   // Returns the value with the type that it has in the old network.
   absl::StatusOr<ValueId> Full(ValueId old) {
     const auto found = short_values.find(old);
-    if (copy.Has(old) || found == short_values.end()) return copy.Of(old);
+    if (copy.Has(old) || found == short_values.end()) return copy.ValueFor(old);
     const std::string& name = copy.NameOf(old);
     NODEWISE_ASSIGN_OR_RETURN(
         const ValueId made,
@@ -137,7 +137,7 @@ struct ShortFloatMaker {
     if (maker.attrs.As<ops::Cast>() == nullptr) return kNoValue;
     const NetworkValue& from = copy.old().value(maker.inputs[0]);
     if (!(from.type.dtype == type)) return kNoValue;
-    return copy.Of(from.id).value_or(kNoValue);
+    return copy.ValueFor(from.id).value_or(kNoValue);
   }
 
   absl::StatusOr<ValueId> Constant(const NetworkValue& value) {

@@ -31,7 +31,7 @@ struct Polynomial {
     return std::all_of(of.begin() + begin, of.end(),
                        [](double factor) { return factor == 0; });
   }
-  bool HasNoF() const { return IsZeroFrom(kDegrees); }
+  bool HasNoFunction() const { return IsZeroFrom(kDegrees); }
   bool IsNumber() const { return IsZeroFrom(1); }
 };
 
@@ -97,7 +97,8 @@ std::optional<Polynomial> Compute(const Part& part,
     case Kind::kPow:
       return PowerOf(left, right);
     default:
-      if (formula->function.has_value() || !left.HasNoF()) return std::nullopt;
+      if (formula->function.has_value() || !left.HasNoFunction())
+        return std::nullopt;
       formula->function = part.kind;
       formula->argument = left;
       return Polynomial::Term(Polynomial::kDegrees, 1);

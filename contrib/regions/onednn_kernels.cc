@@ -268,7 +268,7 @@ class OneDnnRegionKernel : public RegionKernel {
     if (!has_results_) NODEWISE_RETURN_IF_ERROR(MakeResults());
     const absl::Status status = RunSteps(inputs, outputs);
     // Also behind an error: the next node may need the memory.
-    if (LittleMemory::IsWanted()) Forget();
+    if (LowMemoryScope::IsWanted()) Forget();
     return status;
   }
 
@@ -321,14 +321,14 @@ class OneDnnRegionKernel : public RegionKernel {
                         absl::Span<const NDArray> outputs) {
     // Outputs are where their values are from the start, so that calls write
     // into them without a copy.
-    Values values = ValuesAtFirst(inputs, outputs);
+    Values values = InitialValues(inputs, outputs);
     for (const auto& step : steps_) {
       NODEWISE_ASSIGN_OR_RETURN(const bool is_done,
                                 RunCall(step.get(), values));
       if (is_done) continue;
       if (!is_plain_) {
         // Definitions know nothing of layouts, so they begin at the beginning.
-        values = ValuesAtFirst(inputs, outputs);
+        values = InitialValues(inputs, outputs);
         NODEWISE_RETURN_IF_ERROR(Evaluate(network().order(), outputs, &values));
         break;
       }
@@ -338,7 +338,7 @@ class OneDnnRegionKernel : public RegionKernel {
     return CopyOthers(values, outputs);
   }
 
-  Values ValuesAtFirst(absl::Span<const NDArray> inputs,
+  Values InitialValues(absl::Span<const NDArray> inputs,
                        absl::Span<const NDArray> outputs) const {
     std::vector<NDArray> values = lasting_;
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -441,7 +441,7 @@ class OneDnnRegionPlan : public RegionPlan {
     const std::vector<OperationId> shown = SourceOperations(region);
     for (PlannedStep& step : steps_) {
       AddChoices(region, shown, step, step.why_not, step.Remark(), &choices_);
-      LetPlaceholdersGo(region, &step);
+      DropPlaceholders(region, &step);
     }
   }
 
@@ -454,7 +454,7 @@ class OneDnnRegionPlan : public RegionPlan {
  private:
   // A plan may live as long as its network: constants that each kernel is given
   // anew need no memory in it.
-  static void LetPlaceholdersGo(const Region& region, PlannedStep* step) {
+  static void DropPlaceholders(const Region& region, PlannedStep* step) {
     const auto inputs = region.network.inputs();
     for (size_t i = 0; i < step->inputs.size(); ++i) {
       const PlannedInput& input = step->inputs[i];

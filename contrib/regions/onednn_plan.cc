@@ -329,8 +329,8 @@ class StepPlanner {
            std::ranges::all_of(*sizes, [](int64_t size) { return size == 1; });
   }
   static OpAttrs GeluAttrs(const GeluPattern& gelu) {
-    return OpAttrs::Of(AllOperators().FindType(&kTypeTag<ops::Gelu>),
-                       ops::Gelu{gelu.formula()});
+    return OpAttrs::From(AllOperators().FindType(&kTypeTag<ops::Gelu>),
+                         ops::Gelu{gelu.formula()});
   }
 
   // A step that is a Gelu and begins with the operation, if there is one and

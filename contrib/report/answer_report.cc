@@ -76,7 +76,7 @@ std::string MaskingText(const BisectResult& result) {
   for (size_t i = 0; i < *result.first; ++i) {
     const NodeReport& node = result.located.nodes[i];
     if (node.was_replaced()) continue;
-    const bool counts = is_certain ? Accuses(node.verdict)
+    const bool counts = is_certain ? IsCulpritVerdict(node.verdict)
                                    : node.verdict == NodeVerdict::kInconclusive;
     if (counts) before.push_back(node.key);
   }
@@ -132,11 +132,12 @@ void ShowRanked(const SamplesResult& result,
   AddObjects(report, "samples", result.ranked, [&](const auto& ranked) {
     const std::string& name = names[ranked.sample];
     table.AddRow({name, ErrorText(ranked), FoundText(ranked)});
-    AddMembers(report, "sample", name, "error", ranked.error, "non_finite",
-               ranked.non_finite, "wrong", ranked.is_wrong, "why_no_outputs",
-               ranked.why_no_outputs, "located", ranked.located.has_value(),
-               "not_located",
-               OnlyIf(!ranked.not_located.ok(), MessageOf(ranked.not_located)));
+    AddMembers(
+        report, "sample", name, "error", ranked.error, "non_finite",
+        ranked.non_finite, "wrong", ranked.is_wrong, "why_no_outputs",
+        ranked.why_no_outputs, "located", ranked.located.has_value(),
+        "not_located",
+        OptionalIf(!ranked.not_located.ok(), MessageOf(ranked.not_located)));
     if (!ranked.located.has_value()) return;
     const LocateResult& located = *ranked.located;
     AddObjects(report, "found", located.culprits, [&](const auto& culprit) {
@@ -200,7 +201,8 @@ void ShowBisected(const BisectResult& result, Report* report) {
     const NodeReport& first = result.located.nodes[*result.first];
     TextTable table;
     table.AddRow({"first divergence", WithVerdict(first.key, first.verdict)});
-    if (!Accuses(first.verdict)) table.AddRow({"reason", first.reason});
+    if (!IsCulpritVerdict(first.verdict))
+      table.AddRow({"reason", first.reason});
     table.AddRow({"masked before it", MaskingText(result)});
     report->text.Add(table);
     report->text += "\n";
@@ -300,7 +302,7 @@ std::string Wrapped(const std::string& words) {
 }
 
 // The sentence that a reader wants comes first, and then how it is known.
-void ShowWhatWasDone(const Answer& answer, Report* report) {
+void ShowSearchDescription(const Answer& answer, Report* report) {
   const std::string said = SentenceOf(answer);
   if (!said.empty()) {
     report->text += Wrapped(said) + "\n";
@@ -542,7 +544,7 @@ void ShowRepros(const WrittenRepros& written, Report* report) {
 
 Report ReportOf(const Answer& answer, size_t most_culprits) {
   Report report;
-  ShowWhatWasDone(answer, &report);
+  ShowSearchDescription(answer, &report);
   ShowSubject(answer, &report);
   AddNotes(answer.notes, &report);
   ShowSearch(answer.evidence, &report);

@@ -107,7 +107,8 @@ void AddWorst(const Comparison& comparison, ReportText* text) {
     return;
   }
   const ElementDifference& element = worst->Worst();
-  const auto [actual, expected] = TellApart(element.actual, element.expected);
+  const auto [actual, expected] =
+      FormatDistinct(element.actual, element.expected);
   *text += fmt::format(
       "first {}: {} {}\n  {}\n  at element {} found {}, expected {}\n",
       NameOf(worst->verdict()), Printable(TitleOf(*worst)), worst->type,
@@ -127,10 +128,11 @@ void AddWorst(const Comparison& comparison, ReportText* text) {
 // How the host has made an input that is not as it should be.
 // Only the tensors of the comparison have been described, and each key is there
 // once.
-std::string HowGiven(const Comparison& comparison, const std::string& key) {
+std::string GivenInputText(const Comparison& comparison,
+                           const std::string& key) {
   for (const TensorComparison& tensor : comparison.tensors) {
     const bool is_told = tensor.key.Name() == key && tensor.details.has_value();
-    if (is_told) return ": " + Printable(WordsOfGiven(*tensor.details));
+    if (is_told) return ": " + Printable(DescribeGivenInput(*tensor.details));
   }
   return "";
 }
@@ -138,8 +140,8 @@ std::string HowGiven(const Comparison& comparison, const std::string& key) {
 // Says where the difference begins, and how much only follows from that. The
 // nodes where it begins are few as a rule. An input or a parameter has no node
 // to blame, so its readers are named, and how the host may have made it.
-void AddWhere(const Comparison& comparison, const DumpDifference& where,
-              ReportText* text) {
+void AddFirstDifferences(const Comparison& comparison,
+                         const DumpDifference& where, ReportText* text) {
   constexpr size_t kMostShown = 8, kMostReaders = 2;
   const std::vector<NodeId> begins = where.NodesThat(DumpedNode::kBegins);
   TextTable table;
@@ -150,7 +152,7 @@ void AddWhere(const Comparison& comparison, const DumpDifference& where,
       reason +=
           ", read by " +
           ListOf(KeysOf(*where.index, where.ReadersOf(node)), kMostReaders) +
-          HowGiven(comparison, key);
+          GivenInputText(comparison, key);
     }
     table.AddRow({"begins at", key + ": " + reason});
   }
@@ -223,12 +225,12 @@ void AddMetrics(const Metrics& metrics, JsonWriter* json) {
 // for.
 void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
                JsonWriter* json) {
-  AddMembers(json, "tensor", tensor.key.Name(), "candidate",
-             tensor.candidate.Name(), "paired_by", NameOf(tensor.paired_by),
-             "type", tensor.type, "verdict", NameOf(tensor.verdict()),
-             "node_kind", OnlyIf(where != nullptr, KindAt(tensor.key, where)),
-             "reason", tensor.judgement.reason, "would_pass",
-             tensor.judgement.would_pass);
+  AddMembers(
+      json, "tensor", tensor.key.Name(), "candidate", tensor.candidate.Name(),
+      "paired_by", NameOf(tensor.paired_by), "type", tensor.type, "verdict",
+      NameOf(tensor.verdict()), "node_kind",
+      OptionalIf(where != nullptr, KindAt(tensor.key, where)), "reason",
+      tensor.judgement.reason, "would_pass", tensor.judgement.would_pass);
   if (!tensor.is_equal()) AddElement(json, "worst", tensor.Worst());
   AddMetrics(tensor.metrics, json);
   if (!tensor.details.has_value()) return;
@@ -275,7 +277,7 @@ void ShowComparison(const Comparison& comparison, const DumpDifference* where,
   ReportText& text = report->text;
   const auto differing = Differing(comparison, where, view.order);
   AddTable(differing, where, view.max_lines, &text);
-  if (where != nullptr) AddWhere(comparison, *where, &text);
+  if (where != nullptr) AddFirstDifferences(comparison, *where, &text);
   AddWorst(comparison, &text);
   text += TallyOf(comparison) + "\n";
   TextTable others;

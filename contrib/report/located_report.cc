@@ -54,7 +54,7 @@ void AddKnown(const std::optional<KnownUse>& known, JsonWriter* json) {
   if (!known.has_value()) return;
   const KnownDeviation& row = known->row;
   AddObject(json, "known", "kind", NameOf(row.kind), "type", IfAny{row.type},
-            "bound", OnlyIf(HasTimes(row.kind), row.times), "times",
+            "bound", OptionalIf(HasTimes(row.kind), row.times), "times",
             known->times, "within", known->is_within());
 }
 
@@ -83,7 +83,8 @@ void AddCulpritText(const LocateResult& result, const Culprit& culprit,
     table.AddRow({"known", KnownText(result.runtime, *node.known)});
   }
   if (const ElementDifference* const worst = WorstOf(node)) {
-    const auto [found, expected] = TellApart(worst->actual, worst->expected);
+    const auto [found, expected] =
+        FormatDistinct(worst->actual, worst->expected);
     table.AddRow({"worst", fmt::format("{}, element {}: found {}, expected {}",
                                        node.worst->key.Name(), worst->element,
                                        found, expected)});
@@ -175,7 +176,7 @@ std::string OutputsText(const LocateResult& result) {
 }
 
 // A referee decides only where it sides with one of the two.
-std::string_view TwoAgainstOne(RefereeSide side) {
+std::string_view MajorityText(RefereeSide side) {
   if (side == RefereeSide::kReference) return ": two against one";
   return side == RefereeSide::kCandidate
              ? ": two against one, so the reference may be wrong"
@@ -240,7 +241,7 @@ void AddLocated(const LocateResult& result,
   AddMembers(json, "runtime", IfAny{result.runtime}, "outputs_differ",
              result.AreOutputsWrong(), "output_error",
              LargestOutputError(result), "is_rounding",
-             OnlyIf(result.is_rounding, true), "share_of_all",
+             OptionalIf(result.is_rounding, true), "share_of_all",
              result.share_of_all);
   if (result.largest_gain.has_value()) {
     json->Add("largest_gain", result.nodes[*result.largest_gain].key);
@@ -588,7 +589,7 @@ void ShowOpinions(
           " (off by {:.2g} of its size from the reference, by {:.2g} from the "
           "candidate){}\n",
           opinion.from_reference, opinion.from_candidate,
-          TwoAgainstOne(opinion.side));
+          MajorityText(opinion.side));
     }
     AddMembers(report, "node", node, "side", NameOf(opinion.side),
                "from_reference", opinion.from_reference, "from_candidate",

@@ -100,7 +100,7 @@ void ShowOperationTimes(const ProgramTimes& times, size_t most,
   AddMembers(&json, "plain_us", times.plain_us, "sum_us", times.sum_us);
   AddObjects(&json, "operations", times.operations, [&](const auto& each) {
     AddMembers(&json, "name", each.name, "kind", each.kind, "us",
-               OnlyIf(each.why_not.empty(), each.us), "why_not",
+               OptionalIf(each.why_not.empty(), each.us), "why_not",
                IfAny{each.why_not});
   });
   json.EndObject();

@@ -39,7 +39,7 @@ enum class Look { kCulprit, kInherits, kOpen, kRight, kInput };
 
 // The kinds are those of all searches: by definitions, by values, and between
 // two dumps.
-Look LookAlone(const Archive::Node& node) {
+Look OwnLook(const Archive::Node& node) {
   if (node.is_culprit) return Look::kCulprit;
   if (node.function.empty()) return Look::kInput;
   if (node.kind == "inherits" || node.kind == "follows" ||
@@ -97,7 +97,7 @@ class Picture {
 
  private:
   Look LookOf(uint32_t n) const {
-    const Look look = LookAlone(nodes_[n]);
+    const Look look = OwnLook(nodes_[n]);
     return look == Look::kRight && is_behind_[n] && nodes_[n].kind != "alike"
                ? Look::kInherits
                : look;
@@ -115,7 +115,7 @@ class Picture {
       for (uint32_t n = 0; n < nodes_.size(); ++n) chosen_.insert(n);
       return;
     }
-    Take(culprits);
+    IncludeNodes(culprits);
     Reach(culprits, options_.steps_before, /*before=*/true);
     Reach(culprits, options_.steps_behind, /*before=*/false);
   }
@@ -125,7 +125,7 @@ class Picture {
   }
 
   // A limit on nodes bounds the picture for a graph of any shape.
-  void Take(const std::vector<uint32_t>& nodes) {
+  void IncludeNodes(const std::vector<uint32_t>& nodes) {
     for (const uint32_t n : nodes) {
       if (chosen_.size() < options_.most_nodes) chosen_.insert(n);
     }
@@ -140,7 +140,7 @@ class Picture {
         const auto& others = Neighbours(n, before);
         next.insert(next.end(), others.begin(), others.end());
       }
-      Take(next);
+      IncludeNodes(next);
       edge = std::move(next);
       std::erase_if(edge, [&](uint32_t n) { return !chosen_.contains(n); });
       std::ranges::sort(edge);
@@ -242,7 +242,7 @@ class Picture {
     return edges;
   }
 
-  std::string WordsBelow(uint32_t n) const {
+  std::string CaptionOf(uint32_t n) const {
     const Archive::Node& node = nodes_[n];
     if (node.is_culprit) {
       return node.explanation.empty() ? node.kind : node.explanation;
@@ -263,7 +263,7 @@ class Picture {
     const Archive::Node& node = nodes_[n];
     const auto [x, y] = place_.at(n);
     const Colours colours = ColoursOf(LookOf(n));
-    const std::string below = WordsBelow(n);
+    const std::string below = CaptionOf(n);
     const bool is_alone = nodes_.size() == chosen_.size();
     std::string box = fmt::format(
         "<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" "

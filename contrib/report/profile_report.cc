@@ -91,7 +91,7 @@ void CutToCommon(const Path& other, Path* path) {
   path->erase(end.first, path->end());
 }
 
-bool IsAround(const Path& outer, const Path& inner) {
+bool Encloses(const Path& outer, const Path& inner) {
   return std::ranges::equal(
       outer, absl::MakeConstSpan(inner).subspan(0, outer.size()));
 }
@@ -106,9 +106,9 @@ std::optional<Path> NotedModuleOf(const Session& session,
     if (operation->origin == nullptr) continue;
     const auto path = ModulePathOf(*operation->origin);
     if (!path.has_value()) continue;
-    if (!module.has_value() || IsAround(*module, *path)) {
+    if (!module.has_value() || Encloses(*module, *path)) {
       module = path;
-    } else if (!IsAround(*path, *module)) {
+    } else if (!Encloses(*path, *module)) {
       CutToCommon(*path, &*module);
     }
   }
@@ -133,7 +133,7 @@ std::string Joined(const Path& path, size_t depth) {
 }
 
 // Models often lie in one module as a whole.
-size_t DepthThatTellsApart(const std::vector<Path>& paths) {
+size_t DistinguishingDepth(const std::vector<Path>& paths) {
   size_t deepest = 0;
   for (const Path& path : paths) deepest = std::max(deepest, path.size());
   for (size_t depth = 1; depth < deepest; ++depth) {
@@ -158,7 +158,7 @@ std::vector<std::string> GroupsOf(const Session& session,
                             : ModuleOf(session, node));
   }
   if (by_kind) depth = 1;
-  if (depth == 0) depth = DepthThatTellsApart(paths);
+  if (depth == 0) depth = DistinguishingDepth(paths);
   std::vector<std::string> names;
   for (const Path& path : paths) names.push_back(Joined(path, depth));
   return names;
@@ -214,7 +214,7 @@ class Parts {
     }
   }
 
-  std::vector<Part> Take() {
+  std::vector<Part> TakeParts() {
     std::map<size_t, size_t> number;  // By root, in the order of the members.
     std::vector<Part> parts;
     for (size_t i = 0; i < members_.size(); ++i) {
@@ -331,7 +331,7 @@ std::string RatioOf(const ProfileChange& change) {
   return fmt::format("{:.2f}", change.after_us / change.before_us);
 }
 
-std::string ChanceOf(const ProfileChange& change) {
+std::string PValueText(const ProfileChange& change) {
   if (!change.is_paired()) return "";
   return change.p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", change.p);
 }
@@ -406,7 +406,7 @@ std::vector<ProfileChange> CompareProfiles(const GraphIndex& before,
     }
   }
   std::vector<ProfileChange> changes;
-  for (const Parts::Part& part : parts.Take()) {
+  for (const Parts::Part& part : parts.TakeParts()) {
     ProfileChange& change = changes.emplace_back();
     change.before = KeysOf(before, part.sides[0]);
     change.after = KeysOf(after, part.sides[1]);
@@ -437,7 +437,7 @@ void ShowProfileChanges(std::vector<ProfileChange> changes,
     if (verdict == "faster") ++faster;
     table.AddRow({NamesOf(change), fmt::format("{:.2f}", change.before_us),
                   fmt::format("{:.2f}", change.after_us), RatioOf(change),
-                  ChanceOf(change), verdict});
+                  PValueText(change), verdict});
     report->json.AddTexts("before", change.before);
     report->json.AddTexts("after", change.after);
     AddMembers(report, "before_us", change.before_us, "after_us",

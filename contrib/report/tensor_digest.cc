@@ -103,7 +103,7 @@ class DigestSink : public TensorSink {
   explicit DigestSink(std::vector<TensorDigest>* digests)
       : digests_(*digests) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (item.tensor == nullptr || item.key.role == TensorRole::kInput) {
       return absl::OkStatus();
     }

@@ -125,7 +125,7 @@ void AddPart(const NetworkPart& part, std::vector<Finding> findings,
   AddFindingLines(std::move(findings), "  ", warnings, report);
   AddMembers(report, "part", part.name, "checked", extent.why_not.empty(),
              "why_not", IfAny{extent.why_not}, "partly",
-             OnlyIf(extent.is_partial, true), "errors",
+             OptionalIf(extent.is_partial, true), "errors",
              report->errors.size() - errors, "warnings",
              warnings->size() - warned);
 }
@@ -141,13 +141,13 @@ std::vector<Finding> TakeIf(std::vector<Finding>* findings,
 }
 
 // The network is made once for all targets; making one infers every type.
-absl::StatusOr<std::vector<TargetSupport>> AskAll(
+absl::StatusOr<std::vector<TargetSupport>> PrepareCases(
     const NetworkData& data, const std::vector<std::string>& targets) {
   std::vector<TargetSupport> supports;
   if (targets.empty()) return supports;
   NODEWISE_ASSIGN_OR_RETURN(const Network network, Network::FromData(data));
   for (const std::string& target : targets) {
-    NODEWISE_ASSIGN_OR_RETURN(auto support, AskTarget(network, target));
+    NODEWISE_ASSIGN_OR_RETURN(auto support, QueryTarget(network, target));
     supports.push_back(std::move(support));
   }
   return supports;
@@ -237,8 +237,8 @@ absl::StatusOr<Report> VerifyNetwork(const std::string& path,
   }
   std::vector<TargetSupport> supports;
   if (verdict.network.has_value() && ToStatus(found).ok()) {
-    NODEWISE_ASSIGN_OR_RETURN(supports,
-                              AskAll(*verdict.network, targets.by_lowering));
+    NODEWISE_ASSIGN_OR_RETURN(
+        supports, PrepareCases(*verdict.network, targets.by_lowering));
   }
   const bool has_errors =
       !ToStatus(found).ok() || !ToStatus(verdict.at_import).ok();

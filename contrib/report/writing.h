@@ -30,7 +30,7 @@ IfAny(const Value&) -> IfAny<Value>;
 
 // A member that is left out unless a condition holds.
 template <typename Value>
-std::optional<Value> OnlyIf(bool holds, const Value& value) {
+std::optional<Value> OptionalIf(bool holds, const Value& value) {
   return holds ? std::optional<Value>(value) : std::nullopt;
 }
 

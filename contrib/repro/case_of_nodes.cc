@@ -201,7 +201,7 @@ struct EarlierSearch {
     return true;
   }
 
-  absl::StatusOr<ReproCase> CaseWith(const Nodes& earlier) const {
+  absl::StatusOr<ReproCase> CaseWithEarlier(const Nodes& earlier) const {
     ReproCase with = node_case;
     GraphCut cut{earlier};
     cut.nodes.push_back(node);
@@ -229,7 +229,7 @@ struct EarlierSearch {
   // fewer nodes.
   absl::StatusOr<bool> Try(const Nodes& earlier) {
     ++runs;
-    NODEWISE_ASSIGN_OR_RETURN(ReproCase with, CaseWith(earlier));
+    NODEWISE_ASSIGN_OR_RETURN(ReproCase with, CaseWithEarlier(earlier));
     bool fails = false;
     if (with.failure) {
       NODEWISE_ASSIGN_OR_RETURN(fails,

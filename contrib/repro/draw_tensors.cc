@@ -42,7 +42,7 @@ bool HasSpecials(const NDArray& tensor) {
   return stats.zeros + stats.nans + stats.infinities > 0;
 }
 
-std::string WhySame(const NDArray& tensor) {
+std::string NotDrawnReason(const NDArray& tensor) {
   if (tensor.bytes() == 0) return "it has no elements";
   const TensorStats stats = StatsOf(*tensor);
   if (stats.has_numbers && stats.nans == 0 && stats.min == stats.max) {
@@ -85,7 +85,7 @@ struct TensorDrawer {
   absl::Status Run() {
     node_case.anonymity.emplace();
     const std::vector<DrawnUnit> units = Units();
-    if (const std::string why = WhyNotTried(); !why.empty()) {
+    if (const std::string why = NotTriedReason(); !why.empty()) {
       SetReason(units, why);
     } else {
       NODEWISE_RETURN_IF_ERROR(Draw(units));
@@ -135,7 +135,7 @@ struct TensorDrawer {
   // Drawing only makes sense where runs can tell whether the failure is still
   // there. A failure that comes and goes cannot be told that way, so the case
   // as it is runs once more.
-  std::string WhyNotTried() {
+  std::string NotTriedReason() {
     if (!same.can_be_tried() && accuses == nullptr) {
       return "runs of the node do not show the failure, so that none says "
              "whether it is still there";
@@ -252,7 +252,7 @@ struct TensorDrawer {
 
   static void SetDrawn(NDArray drawn, ReproInput* input) {
     input->is_drawn = !AreSameBytes(drawn, input->tensor);
-    if (!input->is_drawn) input->why_not_drawn = WhySame(input->tensor);
+    if (!input->is_drawn) input->why_not_drawn = NotDrawnReason(input->tensor);
     input->tensor = std::move(drawn);
   }
 
@@ -271,7 +271,7 @@ absl::Status DrawTensors(const DrawOptions& options, const OpSet& operators,
                          ReproCase* node_case) {
   TensorDrawer drawer{options.accuses, *node_case,
                       SameFailure(*node_case, operators),
-                      AffordedRuns(options.bounds, *node_case)};
+                      RunBudget(options.bounds, *node_case)};
   return drawer.Run();
 }
 

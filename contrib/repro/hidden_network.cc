@@ -102,7 +102,7 @@ absl::StatusOr<OpAttrs> NetworkHider::Hidden(const OpAttrs& attrs) {
   if (const auto* const opaque = attrs.As<ops::Opaque>()) {
     NODEWISE_ASSIGN_OR_RETURN(ops::Opaque plain, PlainOpaque(*opaque));
     for (TensorType& type : plain.types) type = Hidden(std::move(type));
-    return OpAttrs::Of(&def, plain);
+    return OpAttrs::From(&def, plain);
   }
   std::vector<NamedAttr> named;
   bool has_names = false;

@@ -23,7 +23,7 @@ namespace nodewise {
 namespace {
 
 // Zeros and ones that have been put in the place of numbers say nothing.
-bool HasOtherThanZerosAndOnes(const NDArray& tensor) {
+bool HasRevealingNumbers(const NDArray& tensor) {
   const DLDataType dtype = tensor.dtype();
   const bool has_numbers = IsFloat(dtype) || IsInteger(dtype) || IsBool(dtype);
   if (!has_numbers) return true;
@@ -64,15 +64,15 @@ struct KeptLister {
         "compiled code cannot be replaced: it holds the names of its "
         "functions, and constants, paths and other names as far as its "
         "compiler left them in it" +
-            BesideTheCode());
+            LibraryContentsText());
     for (const GraphNode& node : node_case.graph.nodes) {
       if (!CallsLibrary(node)) continue;
       Add("function", node.function, "the library is called by that name");
     }
   }
 
-  // WithBlankNetwork() says what of that is blank.
-  std::string BesideTheCode() const {
+  // WithErasedNetwork() says what of that is blank.
+  std::string LibraryContentsText() const {
     // A library that cannot be read may hold anything.
     const auto summary = SummariseLibrary(node_case.library_file);
     if (!summary.ok() || !summary->blob_status.ok()) {
@@ -98,7 +98,7 @@ struct KeptLister {
 
   // A tensor that is drawn only counts if the places of its zeros were kept.
   void ListTensor(const ReproInput& input) {
-    if (input.is_simpler && !HasOtherThanZerosAndOnes(input.tensor)) return;
+    if (input.is_simpler && !HasRevealingNumbers(input.tensor)) return;
     if (input.is_drawn) {
       if (!input.why_places.empty())
         Add("places", input.name, input.why_places);
@@ -195,7 +195,7 @@ std::vector<std::pair<std::string, std::string>> OwnAttributes(
 
 // Replaces the names in a case. Nodes are named first, since the names of what
 // they read are made of theirs; then all texts that speak of nodes follow.
-struct NameHider {
+struct NameAnonymizer {
   const OpSet& operators;
   ReproCase& node_case;
   Graph& graph = node_case.graph;
@@ -394,7 +394,7 @@ struct NameHider {
 };
 
 // The messages with which functions fail are theirs, and may say anything.
-void HideFailure(ReproCase* node_case) {
+void AnonymizeFailure(ReproCase* node_case) {
   if (!node_case->failure) return;
   NodeFailure& failure = *node_case->failure;
   failure.node = node_case->node;
@@ -450,10 +450,10 @@ absl::Status HideNames(const DrawOptions& options, const OpSet& operators,
   const ReproCase before = *node_case;
   const SameFailure same(before, operators);
   if (!node_case->anonymity) node_case->anonymity.emplace();
-  NameHider hider{operators, *node_case};
+  NameAnonymizer hider{operators, *node_case};
   NODEWISE_RETURN_IF_ERROR(hider.Hide());
   NODEWISE_RETURN_IF_ERROR(CheckIsSame(options, same, before, node_case));
-  HideFailure(node_case);
+  AnonymizeFailure(node_case);
   node_case->anonymity->has_names = false;
   node_case->anonymity->kept = KeptLister{*node_case, operators}.List();
   return absl::OkStatus();

@@ -110,8 +110,8 @@ absl::StatusOr<std::vector<BoundedTensor>> InterpretBeside(
 
 // Says how far a result is beyond limits that have not been proved. Such a
 // limit is measured, and the reason must not call it a bound.
-std::string ReasonBeside(const NDArray& reference, const NDArray& made,
-                         const std::vector<double>& limits) {
+std::string BeyondLimitReason(const NDArray& reference, const NDArray& made,
+                              const std::vector<double>& limits) {
   std::vector<double> expected(limits.size()), found(limits.size());
   LoadDoubles(reference, 0, CountOf(reference), expected.data());
   LoadDoubles(made, 0, CountOf(made), found.data());
@@ -287,7 +287,7 @@ absl::StatusOr<std::vector<ReproOutput>> NodeTrial::Run(
         ComparedOutput(case_.node, slot, role, reference[slot], made[slot]));
     if (case_.beside && output.is_wrong()) {
       output.comparison->judgement.reason =
-          ReasonBeside(output.reference, output.candidate, output.limits);
+          BeyondLimitReason(output.reference, output.candidate, output.limits);
     }
     outputs.push_back(std::move(output));
   }
@@ -355,9 +355,8 @@ bool Hangs(const ReproCase& node_case) {
          node_case.failure->kind == NodeFailure::Kind::kHang;
 }
 
-uint64_t AffordedRuns(const ShrinkOptions& options,
-                      const ReproCase& node_case) {
-  const uint64_t most = AffordedHangs(options, node_case);
+uint64_t RunBudget(const ShrinkOptions& options, const ReproCase& node_case) {
+  const uint64_t most = HangBudget(options, node_case);
   const double afforded = options.most_cost / CostOfRun(node_case);
   if (!(afforded < static_cast<double>(options.most_runs))) {
     return std::min(options.most_runs, most);
@@ -367,8 +366,7 @@ uint64_t AffordedRuns(const ShrinkOptions& options,
 }
 
 // Each run of a node that hangs takes all the time that a node has.
-uint64_t AffordedHangs(const ShrinkOptions& options,
-                       const ReproCase& node_case) {
+uint64_t HangBudget(const ShrinkOptions& options, const ReproCase& node_case) {
   if (!Hangs(node_case)) return options.most_runs;
   return static_cast<uint64_t>(options.most_hanging_ms /
                                std::max<int64_t>(node_case.node_limit_ms, 1));
@@ -388,7 +386,8 @@ SameFailure::SameFailure(const ReproCase& node_case, const OpSet& operators)
 
 // A node that is right must stay finite where it was, or else drawn numbers
 // would show something else than the given ones did.
-bool SameFailure::IsAsFinite(const std::vector<ReproOutput>& outputs) const {
+bool SameFailure::IsFiniteAsBefore(
+    const std::vector<ReproOutput>& outputs) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (IsFinite(outputs[i].candidate) != are_finite_[i]) return false;
   }
@@ -408,14 +407,14 @@ absl::StatusOr<bool> SameFailure::IsIn(ReproCase* other) const {
   NODEWISE_RETURN_IF_ERROR(Judge(other));
   if (other->failure) return FailsAsBefore(*other, TensorsOf(other->inputs));
   if (wrong_) return Shows(other->outputs, *wrong_);
-  return other->FindWrong() == nullptr && IsAsFinite(other->outputs);
+  return other->FindWrong() == nullptr && IsFiniteAsBefore(other->outputs);
 }
 
 namespace fs = std::filesystem;
 
 // The system gives one file one set of variables per process, however often it
 // is loaded; a copy is another file.
-absl::StatusOr<Ref<Library>> LoadApart(const ArtefactFiles& files) {
+absl::StatusOr<Ref<Library>> LoadPrivateCopy(const ArtefactFiles& files) {
   NODEWISE_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                             TemporaryFolder::Create("nodewise_apart"));
   const fs::path copy =

@@ -79,9 +79,8 @@ bool Hangs(const ReproCase& node_case);
 
 // Return how often a case may be run, by what a run costs and by how long one
 // that hangs takes, and by the latter alone.
-uint64_t AffordedRuns(const ShrinkOptions& options, const ReproCase& node_case);
-uint64_t AffordedHangs(const ShrinkOptions& options,
-                       const ReproCase& node_case);
+uint64_t RunBudget(const ShrinkOptions& options, const ReproCase& node_case);
+uint64_t HangBudget(const ShrinkOptions& options, const ReproCase& node_case);
 
 // The failure that a case shows: something wrong, an end of the process, a
 // tensor that is written over, or that the node is right.
@@ -100,7 +99,7 @@ class SameFailure {
   absl::StatusOr<bool> IsIn(ReproCase* other) const;
 
  private:
-  bool IsAsFinite(const std::vector<ReproOutput>& outputs) const;
+  bool IsFiniteAsBefore(const std::vector<ReproOutput>& outputs) const;
 
   const OpSet& operators_;
   bool can_be_tried_ = true;

@@ -24,7 +24,7 @@ std::string WorstText(const ReproOutput& output) {
 
 // Says what the node was found to be in its network. The code spans keep names
 // and messages, which come from files, from being read as Markdown.
-std::string AccusationText(const ReproCase& node_case) {
+std::string RecordedVerdictText(const ReproCase& node_case) {
   if (node_case.verdict.empty()) return "";
   return fmt::format("In its network it was found to be `{}`{}.\n\n",
                      CodeSpan(node_case.verdict),
@@ -51,7 +51,7 @@ std::string PlanFaultText(const ReproCase& node_case) {
   return text;
 }
 
-std::string EarlierText(const ReproCase& node_case) {
+std::string EarlierNodesText(const ReproCase& node_case) {
   if (node_case.earlier_nodes.empty()) return "";
   return fmt::format(
       "\nAlone it does not fail: it needs what functions before it leave in "
@@ -63,7 +63,7 @@ std::string EarlierText(const ReproCase& node_case) {
       CodeSpan(ListOf(node_case.earlier_nodes)));
 }
 
-std::string BesideText(const ReproCase& node_case) {
+std::string ModelPartText(const ReproCase& node_case) {
   if (!node_case.beside) return "";
   std::string text =
       "\nThe node does not say what it computes. `model.onnx` does: the part "
@@ -79,7 +79,7 @@ std::string BesideText(const ReproCase& node_case) {
   return text;
 }
 
-std::string RightText(const ReproCase& node_case) {
+std::string CorrectResultText(const ReproCase& node_case) {
   if (node_case.harms_others) {
     return "What it makes is right. What it leaves behind is not, and the "
            "command names it with\nexit status 1. Once it is repaired, the "
@@ -120,7 +120,7 @@ bool HasParams(const ReproCase& node_case) { return Reads(node_case, true); }
 bool HasInputs(const ReproCase& node_case) { return Reads(node_case, false); }
 
 // A compiler writes its mistakes into code or into constants.
-std::string WhatToReplace(const ReproCase& node_case) {
+std::string ReplacementHint(const ReproCase& node_case) {
   if (node_case.library_file.empty()) return "";
   return HasParams(node_case)
              ? ": put a new `lib.so`,\nor new `params.params`, in their place"
@@ -144,12 +144,12 @@ std::string StateText(const ReproCase& node_case) {
         CodeSpan(node_case.why_no_region));
   }
   const ReproOutput* const wrong = node_case.FindWrong();
-  if (wrong == nullptr) return RightText(node_case);
+  if (wrong == nullptr) return CorrectResultText(node_case);
   return fmt::format(
       "It is wrong: the command names the node with exit status 1. Once it is\n"
       "repaired, the exit status is 0{}.\n\n"
       "- output `{}`: `{}`\n- `{}`\n",
-      WhatToReplace(node_case), wrong->role,
+      ReplacementHint(node_case), wrong->role,
       CodeSpan(wrong->comparison->judgement.reason),
       CodeSpan(WorstText(*wrong)));
 }
@@ -167,7 +167,7 @@ std::string ShrinkText(const ReproCase& node_case) {
 }
 
 // Lists all that strangers learn of the network.
-std::string KeptText(const ReproCase& node_case) {
+std::string DisclosedFactsText(const ReproCase& node_case) {
   if (!node_case.anonymity) return "";
   std::string text =
       "\nThis folder was made to be given away: names are replaced, and "
@@ -335,9 +335,9 @@ std::string ReproReadme(const ReproCase& node_case,
         "**`lib.so` is compiled code, and the command runs it.** Run it only "
         "if you trust\nwhere this folder is from.\n\n";
   }
-  text += AccusationText(node_case) + StateText(node_case);
-  text += BesideText(node_case) + EarlierText(node_case);
-  text += ShrinkText(node_case) + KeptText(node_case);
+  text += RecordedVerdictText(node_case) + StateText(node_case);
+  text += ModelPartText(node_case) + EarlierNodesText(node_case);
+  text += ShrinkText(node_case) + DisclosedFactsText(node_case);
   text += MoreCommands(node_case, contents);
   return text + FilesText(node_case, contents);
 }

@@ -159,7 +159,7 @@ absl::StatusOr<ReproCase> Resized(const ReproCase& node_case,
     ReproInput& input = resized.inputs[i];
     if (absl::MakeConstSpan(shapes[i]) == input.tensor.shape()) continue;
     NODEWISE_RETURN_IF_ERROR(region.network.SetInputType(
-        inputs[i], WithSizes(TensorType::Of(*input.tensor), shapes[i])));
+        inputs[i], WithSizes(TensorType::From(*input.tensor), shapes[i])));
     NODEWISE_ASSIGN_OR_RETURN(input.tensor,
                               BeginningOf(input.tensor, shapes[i]));
     if (!input.original.defined()) input.original = node_case.inputs[i].tensor;
@@ -361,12 +361,12 @@ absl::Status ShrinkCase(const ShrinkOptions& options, ReproCase* node_case) {
   if (node_case->failure) {
     // Two runs are for the beginning and the end.
     const bool can_be_tried = node_case->fails_alone.value_or(false) &&
-                              AffordedHangs(options, *node_case) > 2;
+                              HangBudget(options, *node_case) > 2;
     if (!can_be_tried) return absl::OkStatus();
   } else if (!node_case->may_run || node_case->FindWrong() == nullptr) {
     return absl::OkStatus();
   }
-  Shrinker shrinker{AffordedRuns(options, *node_case), *node_case,
+  Shrinker shrinker{RunBudget(options, *node_case), *node_case,
                     node_case->failure ? FailureKind() : KindOf(*node_case)};
   return shrinker.Run();
 }

@@ -21,7 +21,7 @@ absl::Status RunWith(Runner& runner, absl::Span<const NamedTensor> inputs,
 }
 
 struct ReadSink : public TensorSink {
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const auto found = nodes.find(item.key.node);
     if (found == nodes.end() || item.key.role != TensorRole::kInput) {
       return absl::OkStatus();
@@ -75,7 +75,7 @@ class CaseSink : public TensorSink {
   void Expect(NodeId node) { nodes_[source_.index.KeyOf(node)] = node; }
   bool Expects(const std::string& key) const { return nodes_.count(key) > 0; }
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const auto found = nodes_.find(item.key.node);
     if (found == nodes_.end()) return absl::OkStatus();
     std::vector<NDArray>& read = read_[item.key.node];

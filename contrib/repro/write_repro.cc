@@ -200,7 +200,7 @@ struct ReproWriter {
       return AppendFile(node_case.library_file, 0, copy);
     // The whole network may lie beside the code.
     NODEWISE_ASSIGN_OR_RETURN(const std::string blank,
-                              WithBlankNetwork(node_case.library_file));
+                              WithErasedNetwork(node_case.library_file));
     return copy->Write(blank);
   }
 };

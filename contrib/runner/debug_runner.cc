@@ -160,7 +160,7 @@ class DebugRunner : public GraphRunner {
     const absl::Cleanup remove = [&] { executor_.RemoveObserver(&watcher); };
     // Little memory counts for the whole process as long as the object lives,
     // and kernels look at it when they end a run.
-    std::optional<LittleMemory> little;
+    std::optional<LowMemoryScope> little;
     if (options.in_little_memory) little.emplace();
     const NotedRun run("");
     const absl::Status status = RunPasses(options, &result);

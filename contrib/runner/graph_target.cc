@@ -136,7 +136,7 @@ absl::StatusOr<const GraphIndex*> GraphTarget::PlannedIndex() const {
 
 // A library that is the whole artefact may have some parameters, and a file
 // beside it more.
-std::string GraphTarget::WhereParamsAre() const {
+std::string GraphTarget::ParamsLocation() const {
   if (files_.params.empty()) return files_.library;
   if (!files_.graph.empty() || files_.library.empty()) return files_.params;
   return files_.library + " or " + files_.params;
@@ -149,7 +149,7 @@ absl::Status GraphTarget::SetParams(GraphExecutor* executor) const {
   const auto set = param_use_ == ParamUse::kInPlace
                        ? executor->BindParams(params)
                        : executor->LoadParams(params);
-  return At(WhereParamsAre(), set.status());
+  return At(ParamsLocation(), set.status());
 }
 
 absl::Status GraphTarget::SetAll(absl::Span<const RunInput> inputs,

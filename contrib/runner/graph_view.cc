@@ -46,7 +46,7 @@ class NodeSink : public TensorSink {
     }
   }
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     const auto found = entries_.find(item.key.node);
     if (found == entries_.end()) return absl::OkStatus();
     if (item.tensor != nullptr) {
@@ -55,7 +55,7 @@ class NodeSink : public TensorSink {
     has_come_[found->second] = true;
     // One value may complete a node for which several others have waited.
     while (next_ < graph_.nodes.size() && IsComplete(NodeId{next_})) {
-      NODEWISE_RETURN_IF_ERROR(HandNext());
+      NODEWISE_RETURN_IF_ERROR(EmitNextNode());
     }
     return absl::OkStatus();
   }
@@ -64,7 +64,8 @@ class NodeSink : public TensorSink {
   // by then, so what has not come was not handed out; the nodes are shown with
   // a reason in its place.
   absl::Status Finish() {
-    while (next_ < graph_.nodes.size()) NODEWISE_RETURN_IF_ERROR(HandNext());
+    while (next_ < graph_.nodes.size())
+      NODEWISE_RETURN_IF_ERROR(EmitNextNode());
     return absl::OkStatus();
   }
 
@@ -75,7 +76,7 @@ class NodeSink : public TensorSink {
         [this](EntryId entry) { return bool{has_come_[entry]}; });
   }
 
-  absl::Status HandNext() {
+  absl::Status EmitNextNode() {
     const NodeId node{next_++};
     const GraphNode& known = graph_.node(node);
     const std::string& key = index_.KeyOf(node);
@@ -87,17 +88,17 @@ class NodeSink : public TensorSink {
                              index_.OutputOf(entry), TensorRole::kOutput,
                              source_};
       NODEWISE_RETURN_IF_ERROR(
-          Hand({key, i, TensorRole::kInput, source_}, entry, &origin));
+          Emit({key, i, TensorRole::kInput, source_}, entry, &origin));
     }
     for (uint32_t o = 0; is_seen && o < graph_.OutputsOf(node); ++o) {
-      NODEWISE_RETURN_IF_ERROR(Hand({key, o, TensorRole::kOutput, source_},
+      NODEWISE_RETURN_IF_ERROR(Emit({key, o, TensorRole::kOutput, source_},
                                     graph_.EntryOf(node, o), nullptr));
     }
     DropAfter(node);
     return absl::OkStatus();
   }
 
-  absl::Status Hand(const TensorKey& key, EntryId entry,
+  absl::Status Emit(const TensorKey& key, EntryId entry,
                     const TensorKey* origin) const {
     TensorItem item = ItemOf(key, tensors_[entry]);
     if (item.tensor == nullptr) {
@@ -105,7 +106,7 @@ class NodeSink : public TensorSink {
     }
     item.origin = origin;
     item.is_network_input = !graph_.IsFunction(index_.NodeOf(entry));
-    return options_.sink->Take(item);
+    return options_.sink->Consume(item);
   }
 
   // Lets go what no later node reads.
@@ -160,7 +161,7 @@ class GraphView : public Runner {
     RunOptions inner;
     NODEWISE_ASSIGN_OR_RETURN(inner.patches, NamePatches(options.patches));
     const std::vector<NamedTensor> inputs =
-        NameGiven(runner_->inputs(), std::move(tensors));
+        NameGivenTensors(runner_->inputs(), std::move(tensors));
     if (options.sink == nullptr) {
       inner.repeats = options.repeats;
       return runner_->Run(inputs, inner);

@@ -233,15 +233,15 @@ InputCollector::InputCollector(const InputList& list, const InputFiles& files,
   for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].input = i;
 }
 
-void InputCollector::Give(const InputFile& file) {
-  file.name.empty() ? GiveAll(file.path) : GiveOne(file);
+void InputCollector::Assign(const InputFile& file) {
+  file.name.empty() ? AssignAll(file.path) : AssignNamed(file);
 }
 
-void InputCollector::Give(const NamedTensor& tensor) {
+void InputCollector::Assign(const NamedTensor& tensor) {
   if (!files_.IsFrozen(tensor.name)) Set(tensor.name, tensor.tensor, "memory");
 }
 
-void InputCollector::GiveOne(const InputFile& file) {
+void InputCollector::AssignNamed(const InputFile& file) {
   // Both say what the tensor is, and nothing says which of them is meant.
   if (files_.IsFrozen(file.name)) {
     return AddError(InvalidArgument(
@@ -261,7 +261,7 @@ void InputCollector::GiveOne(const InputFile& file) {
   Set(file.name, *tensor, file.path);
 }
 
-void InputCollector::GiveAll(const std::string& path) {
+void InputCollector::AssignAll(const std::string& path) {
   const auto tensors = files_.Read(path);
   if (!tensors.ok()) return AddError(tensors.status());
   // Such a file is most likely not the one that was meant, and each missing

@@ -85,7 +85,7 @@ class NetworkInputList : public InputList {
         ListOf(names), DidYouMean(name, names));
   }
   bool Fits(size_t input, const NDArray& tensor) const override {
-    return AreCompatible(TensorType::Of(*tensor), value(input).type);
+    return AreCompatible(TensorType::From(*tensor), value(input).type);
   }
 
  private:

@@ -34,10 +34,10 @@ struct OperationObserver {
     return absl::OkStatus();
   }
 
-  absl::Status HandInputs(const std::vector<NDArray>& tensors) const {
+  absl::Status EmitInputs(const std::vector<NDArray>& tensors) const {
     for (size_t i = 0; i < tensors.size() && options.sink != nullptr; ++i) {
       NODEWISE_RETURN_IF_ERROR(
-          Hand(network.inputs()[i], tensors[i],
+          Emit(network.inputs()[i], tensors[i],
                [](TensorItem* item) { item->is_network_input = true; }));
     }
     return absl::OkStatus();
@@ -46,7 +46,7 @@ struct OperationObserver {
   // Tensors go out before the rule is looked at, so that a sink has seen the
   // node at which the run stops.
   absl::StatusOr<bool> Observe(const OperationRun& run) {
-    if (options.sink != nullptr) NODEWISE_RETURN_IF_ERROR(HandOutputs(run));
+    if (options.sink != nullptr) NODEWISE_RETURN_IF_ERROR(EmitOutputs(run));
     if (!options.stop.has_value()) return false;
     const bool made_value = options.stop->values.has_value() && MadeValue(run);
     if (!made_value && until != run.operation.id) return false;
@@ -57,16 +57,16 @@ struct OperationObserver {
   const std::string& NameOf(ValueId id) const { return network.value(id).name; }
 
   // `complete` adds what else is known of the tensor.
-  absl::Status Hand(ValueId id, const NDArray& tensor,
+  absl::Status Emit(ValueId id, const NDArray& tensor,
                     absl::FunctionRef<void(TensorItem*)> complete) const {
     if (!options.Selects(NameOf(id))) return absl::OkStatus();
     const TensorKey key{NameOf(id), 0, TensorRole::kOutput, source};
     TensorItem item = ItemOf(key, tensor);
     complete(&item);
-    return options.sink->Take(item);
+    return options.sink->Consume(item);
   }
 
-  absl::Status HandOutputs(const OperationRun& run) const {
+  absl::Status EmitOutputs(const OperationRun& run) const {
     for (size_t i = 0; i < run.operation.outputs.size(); ++i) {
       if (!IsMade(run, i)) continue;
       const auto complete = [&](TensorItem* item) {
@@ -76,7 +76,7 @@ struct OperationObserver {
         item->expected_bounds = run.result.bounds[i].expected;
       };
       NODEWISE_RETURN_IF_ERROR(
-          Hand(run.operation.outputs[i], run.result.outputs[i], complete));
+          Emit(run.operation.outputs[i], run.result.outputs[i], complete));
     }
     return absl::OkStatus();
   }
@@ -161,7 +161,7 @@ class NetworkRunner : public Runner {
     for (uint64_t i = 0; i < options.repeats; ++i) {
       // A sink sees every repeat as a whole run; the time of handing out is not
       // that of the network.
-      NODEWISE_RETURN_IF_ERROR(observer.HandInputs(tensors));
+      NODEWISE_RETURN_IF_ERROR(observer.EmitInputs(tensors));
       const int64_t start_ns = ClockNanoseconds();
       NODEWISE_ASSIGN_OR_RETURN(outputs, interpreter_.Run(tensors, interpret));
       result.durations_ns.push_back(ClockNanoseconds() - start_ns);

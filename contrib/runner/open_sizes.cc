@@ -40,7 +40,7 @@ absl::StatusOr<FoundTypes> TypesOfRun(const Network& network,
     const auto& outputs = run.operation.outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!IsOpen(network, outputs[i])) continue;
-      types.emplace_back(outputs[i], TensorType::Of(*run.result.outputs[i]));
+      types.emplace_back(outputs[i], TensorType::From(*run.result.outputs[i]));
     }
     // True ends the run.
     return run.operation.id == last;

@@ -18,7 +18,7 @@ absl::Status StoreRegionOutput(const Region& region, size_t i,
     return InvalidArgument(
         "output {}: makes {} of these inputs, expected {}, for which the graph "
         "was made (make it with these inputs: {}, and let it compute as now)",
-        i, ToString(TensorType::Of(*made)), ToString(region.outputs[i]),
+        i, ToString(TensorType::From(*made)), ToString(region.outputs[i]),
         NameOf(Way::kInputs));
   }
   // A faulty storage plan may let them overlap.

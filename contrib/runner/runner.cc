@@ -105,8 +105,8 @@ const NDArray* FindTensor(absl::Span<const NamedTensor> tensors,
   return nullptr;
 }
 
-std::vector<NamedTensor> NameGiven(const InputList& list,
-                                   std::vector<NDArray> tensors) {
+std::vector<NamedTensor> NameGivenTensors(const InputList& list,
+                                          std::vector<NDArray> tensors) {
   std::vector<NamedTensor> given;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) continue;
@@ -138,7 +138,7 @@ absl::Status CheckPatch(const TensorPatch& patch, const NetworkValue& value) {
         "value {}: is a constant, expected an input or what an operation makes",
         value.name);
   }
-  const TensorType type = TensorType::Of(*patch.tensor);
+  const TensorType type = TensorType::From(*patch.tensor);
   if (AreCompatible(type, value.type)) return absl::OkStatus();
   return InvalidArgument("value {}: is {}, expected {}", value.name,
                          ToString(type), ToString(value.type));

@@ -60,8 +60,8 @@ absl::StatusOr<std::shared_ptr<const PrecisionResult>> ChangePrecision(
 absl::StatusOr<PassesReport> RunPassList(const std::string& list, Network*) {
   return NeedsOperators(list + ": are passes");
 }
-absl::StatusOr<TargetSupport> AskTarget(const Network&,
-                                        const std::string& target) {
+absl::StatusOr<TargetSupport> QueryTarget(const Network&,
+                                          const std::string& target) {
   return NeedsOperators(target + ": is asked about a network");
 }
 absl::StatusOr<EmittedC> EmitModelC(const Graph&) {

@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<std::pair<std::string, TensorType>>> FindOpenTypes(
       const ValueId output = run.operation.outputs[i];
       if (output == kNoValue) continue;
       types.emplace_back(network.value(output).name,
-                         TensorType::Of(*run.result.outputs[i]));
+                         TensorType::From(*run.result.outputs[i]));
     }
     return false;
   };
@@ -177,9 +177,10 @@ absl::Status FindOpenSizes(const TargetSpec& spec, const InputFiles& files,
 
 // A program that runs operations is asked for their types, which models do not
 // state for operators that no standard has.
-absl::StatusOr<OpaqueReport> SettleOpaque(const TargetSpec& spec,
-                                          InputFiles* files, Network* network,
-                                          DiagnosticList* diagnostics) {
+absl::StatusOr<OpaqueReport> ResolveOpaqueTypes(const TargetSpec& spec,
+                                                InputFiles* files,
+                                                Network* network,
+                                                DiagnosticList* diagnostics) {
   if (spec.keeps_opaque) return OpaqueReport();
   auto opaque = TakeOpaque(spec.model, network);
   if (!opaque.ok()) return At(spec.path, opaque.status());
@@ -225,8 +226,9 @@ absl::StatusOr<Session> OpenNetwork(const TargetSpec& spec, InputFiles* files,
   Session session;
   NODEWISE_ASSIGN_OR_RETURN(
       Network network, ReadNetwork(spec, files, diagnostics, &session.notes));
-  NODEWISE_ASSIGN_OR_RETURN(OpaqueReport opaque,
-                            SettleOpaque(spec, files, &network, diagnostics));
+  NODEWISE_ASSIGN_OR_RETURN(
+      OpaqueReport opaque,
+      ResolveOpaqueTypes(spec, files, &network, diagnostics));
   session.opaque = std::make_shared<const OpaqueReport>(std::move(opaque));
   NODEWISE_ASSIGN_OR_RETURN(
       session.precision,

@@ -174,7 +174,7 @@ void NoteUnknownParams(Session* session) {
   if (unknown.empty()) return;
   session->notes.push_back(fmt::format(
       "{}: {} that the graph does not have: {}",
-      session->target->WhereParamsAre(), CountOf(unknown.size(), "parameter"),
+      session->target->ParamsLocation(), CountOf(unknown.size(), "parameter"),
       ListOf(unknown, kMostListed)));
 }
 
@@ -279,8 +279,8 @@ std::vector<RunInput> CollectInputs(const InputSpec& spec,
                                     const InputFiles& files,
                                     DiagnosticList* diagnostics) {
   InputCollector collector(list, files, diagnostics);
-  for (const InputFile& file : spec.files) collector.Give(file);
-  for (const NamedTensor& tensor : spec.tensors) collector.Give(tensor);
+  for (const InputFile& file : spec.files) collector.Assign(file);
+  for (const NamedTensor& tensor : spec.tensors) collector.Assign(tensor);
   collector.Complete(spec.seed, spec.hints);
   return collector.Inputs();
 }

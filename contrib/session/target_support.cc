@@ -77,8 +77,8 @@ TargetSupport SupportIn(const KernelTable& table, const Network& network,
 }  // namespace
 
 // A network that cannot be lowered at all has one finding, and no operations.
-absl::StatusOr<TargetSupport> AskTarget(const Network& network,
-                                        const std::string& target) {
+absl::StatusOr<TargetSupport> QueryTarget(const Network& network,
+                                          const std::string& target) {
   // Opaque operations are left out when a model is lowered, too.
   std::optional<KnownPart> part;
   absl::Status status;

@@ -77,18 +77,18 @@ class ModelOrderSource : public TensorSource {
   const std::string& name() const override { return source_->name(); }
   absl::Status Visit(TensorSink& sink) override {
     return VisitEach(*source_, [&](const TensorItem& item) -> absl::Status {
-      if (!item.has_channels_last) return sink.Take(item);
+      if (!item.has_channels_last) return sink.Consume(item);
       TensorItem moved = item;
       moved.has_channels_last = false;
       moved.hash.reset();
       moved.stats = nullptr;
-      if (item.tensor == nullptr) return sink.Take(moved);
+      if (item.tensor == nullptr) return sink.Consume(moved);
       NODEWISE_ASSIGN_OR_RETURN(const NDArray kept, item.Keep());
       auto tensor = CopyToChannelsFirst(*kept);
       if (!tensor.ok()) return At(item.key.Name(), tensor.status());
       moved.lasting = *tensor;
       moved.tensor = tensor->tensor();
-      return sink.Take(moved);
+      return sink.Consume(moved);
     });
   }
   absl::Status CheckComplete() override { return source_->CheckComplete(); }
@@ -140,7 +140,7 @@ std::unique_ptr<TensorSource> InModelOrder(
     std::unique_ptr<TensorSource> source) {
   // Files say nothing of layouts, and what is found again there need not be
   // kept.
-  if (IsFoundAgain(*source)) return source;
+  if (IsRereadable(*source)) return source;
   return std::make_unique<ModelOrderSource>(std::move(source));
 }
 

@@ -206,7 +206,7 @@ class DumpJoiner {
       file.key.slot = parts->output;
       file.node =
           parts->has_topo_index ? parts->topo_index : keys_.Find(parts->node);
-      if (file.node && keys_.IsCalledOtherwise(*file.node, parts->node)) {
+      if (file.node && keys_.HasOtherName(*file.node, parts->node)) {
         file.node.reset();
       }
       file.key.node = file.node ? keys_.KeyOf(*file.node) : parts->node;
@@ -328,7 +328,7 @@ class DumpSource final : public TensorSource {
       if (item.origin) {
         view.origin = &origin.emplace(KeyOf(joined_.items[*item.origin]));
       }
-      NODEWISE_RETURN_IF_ERROR(sink.Take(view));
+      NODEWISE_RETURN_IF_ERROR(sink.Consume(view));
     }
     return absl::OkStatus();
   }
@@ -512,7 +512,7 @@ class CheckedSource final : public TensorSource {
       if (item.tensor != nullptr) {
         NODEWISE_RETURN_IF_ERROR(Check(item.key, *item.tensor));
       }
-      return sink.Take(item);
+      return sink.Consume(item);
     });
   }
   absl::StatusOr<NDArray> Find(const TensorKey& key) override {
@@ -599,8 +599,7 @@ std::optional<uint32_t> DumpNodeKeys::Find(const std::string& name) const {
   return found->second[0];
 }
 
-bool DumpNodeKeys::IsCalledOtherwise(uint32_t node,
-                                     const std::string& name) const {
+bool DumpNodeKeys::HasOtherName(uint32_t node, const std::string& name) const {
   const auto found = names_.find(node);
   return found != names_.end() && found->second != name;
 }

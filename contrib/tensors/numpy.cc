@@ -119,9 +119,9 @@ class DictParser {
   // must be there, each once, in any order.
   absl::StatusOr<NpyHeader> Parse() {
     NODEWISE_RETURN_IF_ERROR(Expect("{"));
-    while (!Take("}")) {
+    while (!TakeToken("}")) {
       NODEWISE_RETURN_IF_ERROR(ParseItem());
-      if (Take(",")) continue;
+      if (TakeToken(",")) continue;
       NODEWISE_RETURN_IF_ERROR(Expect("}"));
       break;
     }
@@ -160,7 +160,7 @@ class DictParser {
   absl::Status ParseType() {
     SkipSpace();
     const size_t start = at_;
-    if (Take("[") || Take("(") || Take("{")) {
+    if (TakeToken("[") || TakeToken("(") || TakeToken("{")) {
       return Refusal(start,
                      "array has a structured type, expected a number type "
                      "such as '<f4' (save each field as an array)");
@@ -199,8 +199,8 @@ class DictParser {
   }
 
   absl::Status ParseOrder() {
-    header_.fortran_order = Take("True");
-    if (header_.fortran_order || Take("False")) return absl::OkStatus();
+    header_.fortran_order = TakeToken("True");
+    if (header_.fortran_order || TakeToken("False")) return absl::OkStatus();
     return Unexpected("True or False");
   }
 
@@ -209,14 +209,14 @@ class DictParser {
     const size_t start = at_;
     std::vector<int64_t>& shape = header_.shape;
     NODEWISE_RETURN_IF_ERROR(Expect("("));
-    while (!Take(")")) {
+    while (!TakeToken(")")) {
       if (shape.size() == kNpyMaxRank) {
         return ErrorAt(start, fmt::format("shape has more than {} dimensions",
                                           kNpyMaxRank));
       }
       NODEWISE_ASSIGN_OR_RETURN(const int64_t dim, ParseNumber());
       shape.push_back(dim);
-      if (Take(",")) continue;
+      if (TakeToken(",")) continue;
       // In Python (3) is a number, only (3,) is a tuple.
       if (shape.size() == 1) return Unexpected("','");
       NODEWISE_RETURN_IF_ERROR(Expect(")"));
@@ -239,7 +239,7 @@ class DictParser {
                           &number)) {
       return ErrorAt(start, "dimension is not a number of 63 bits");
     }
-    Take("L");  // Python 2 wrote this after long integers.
+    TakeToken("L");  // Python 2 wrote this after long integers.
     return number;
   }
 
@@ -263,7 +263,7 @@ class DictParser {
   }
 
   // Takes `token` if it comes next.
-  bool Take(std::string_view token) {
+  bool TakeToken(std::string_view token) {
     SkipSpace();
     if (text_.substr(at_, token.size()) != token) return false;
     at_ += token.size();
@@ -271,7 +271,7 @@ class DictParser {
   }
 
   absl::Status Expect(std::string_view token) {
-    if (Take(token)) return absl::OkStatus();
+    if (TakeToken(token)) return absl::OkStatus();
     return Unexpected(fmt::format("'{}'", token));
   }
 

@@ -42,7 +42,7 @@ class DumpNodeKeys {
   // Returns the only node of that name; none if there are more or fewer.
   std::optional<uint32_t> Find(const std::string& name) const;
   // Returns whether the node's name is known to be another.
-  bool IsCalledOtherwise(uint32_t node, const std::string& name) const;
+  bool HasOtherName(uint32_t node, const std::string& name) const;
 
  private:
   std::map<uint32_t, std::string> names_;

@@ -138,7 +138,7 @@ class FileWriter : public TensorFileWriter {
   FileWriter(std::string path, OutputFile file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (item.tensor == nullptr) {
       ++num_skipped_;
       return absl::OkStatus();
@@ -272,7 +272,7 @@ absl::Status WriteTensorFile(const std::string& path,
   for (const NamedTensor& entry : tensors) {
     const TensorKey key{.node = entry.name};
     NODEWISE_RETURN_IF_ERROR(
-        writer->Take({.key = key, .tensor = entry.tensor.tensor()}));
+        writer->Consume({.key = key, .tensor = entry.tensor.tensor()}));
   }
   return writer->Finish();
 }

@@ -60,8 +60,8 @@ bool TensorObserver::Sees(NodeId node) const {
   return options_.nodes.empty() || options_.nodes[Index(node)];
 }
 
-absl::Status TensorObserver::Hand(const TensorItem& item) {
-  sink_status_ = sink_.Take(item);
+absl::Status TensorObserver::Emit(const TensorItem& item) {
+  sink_status_ = sink_.Consume(item);
   return sink_status_;
 }
 
@@ -73,7 +73,7 @@ absl::Status TensorObserver::BeforePass(const RunView& run) {
     const NodeId node{n};
     if (graph_.IsFunction(node) || !Sees(node)) continue;
     const EntryId entry = graph_.EntryOf(node, 0);
-    NODEWISE_RETURN_IF_ERROR(Hand({.key = keys_[Index(entry)],
+    NODEWISE_RETURN_IF_ERROR(Emit({.key = keys_[Index(entry)],
                                    .tensor = &run.TensorOf(entry),
                                    .is_network_input = true}));
   }
@@ -87,7 +87,7 @@ absl::Status TensorObserver::BeforeNode(const NodeRun& node) {
   const std::vector<EntryRef>& refs = graph_.node(node.node).inputs;
   for (uint32_t slot = 0; slot < node.inputs.size(); ++slot) {
     const EntryId entry = graph_.EntryOf(refs[slot]);
-    NODEWISE_RETURN_IF_ERROR(Hand({.key = read_keys_[Index(node.node)][slot],
+    NODEWISE_RETURN_IF_ERROR(Emit({.key = read_keys_[Index(node.node)][slot],
                                    .tensor = node.inputs[slot],
                                    .origin = &keys_[Index(entry)]}));
   }
@@ -98,7 +98,7 @@ absl::Status TensorObserver::AfterNode(const NodeRun& node) {
   if (!Sees(node.node)) return absl::OkStatus();
   for (uint32_t slot = 0; slot < node.outputs.size(); ++slot) {
     const EntryId entry = graph_.EntryOf(node.node, slot);
-    NODEWISE_RETURN_IF_ERROR(Hand({.key = keys_[Index(entry)],
+    NODEWISE_RETURN_IF_ERROR(Emit({.key = keys_[Index(entry)],
                                    .tensor = node.outputs[slot],
                                    .time = node.time}));
   }

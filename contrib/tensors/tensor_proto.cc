@@ -313,7 +313,7 @@ class WireReader {
     }
   }
 
-  absl::Status WrongWire(const char* what, WireType wire) const {
+  absl::Status WrongWireType(const char* what, WireType wire) const {
     return reader_.ErrorAt(reader_.offset(),
                            fmt::format("{} has wire type {}, which it cannot "
                                        "have (is this a TensorProto?)",
@@ -322,14 +322,14 @@ class WireReader {
 
   absl::Status ReadBytes(WireType wire, const char* what,
                          absl::Span<const uint8_t>* to) {
-    if (wire != kBytes) return WrongWire(what, wire);
+    if (wire != kBytes) return WrongWireType(what, wire);
     NODEWISE_ASSIGN_OR_RETURN(const uint64_t size, ReadVarint(&reader_, what));
     NODEWISE_ASSIGN_OR_RETURN(*to, reader_.Bytes(what, size));
     return absl::OkStatus();
   }
 
   absl::Status ReadDataType(WireType wire, TensorFields* to) {
-    if (wire != kVarint) return WrongWire("data_type", wire);
+    if (wire != kVarint) return WrongWireType("data_type", wire);
     NODEWISE_ASSIGN_OR_RETURN(const uint64_t number,
                               ReadVarint(&reader_, "data_type"));
     to->data_type = static_cast<int32_t>(number);
@@ -480,8 +480,8 @@ absl::StatusOr<std::vector<MessageField>> FieldsOf(
   return fields;
 }
 
-bool AnyIs(const std::vector<MessageField>& fields, uint64_t number,
-           uint64_t kind) {
+bool HasField(const std::vector<MessageField>& fields, uint64_t number,
+              uint64_t kind) {
   return std::ranges::any_of(fields, [&](const MessageField& field) {
     return field.number == number && field.kind == kind;
   });
@@ -616,14 +616,14 @@ absl::StatusOr<std::vector<NamedTensor>> ParseTensorGroup(
     absl::Span<const uint8_t> bytes, const std::string& where) {
   NODEWISE_ASSIGN_OR_RETURN(auto fields, FieldsOf(bytes, where));
   // Only a tensor has a number there; a graph and a model have a name.
-  if (AnyIs(fields, kDataTypeOfTensor, kVarint)) {
+  if (HasField(fields, kDataTypeOfTensor, kVarint)) {
     NODEWISE_ASSIGN_OR_RETURN(auto tensor, ParseTensorProto(bytes, where));
     return std::vector<NamedTensor>{std::move(tensor)};
   }
   // A field of the initializers' number is a graph's, and a model has its graph
   // in one field: then that is what to look into. The first graph wins if there
   // are several.
-  if (!AnyIs(fields, kInitializerOfGraph, kBytes)) {
+  if (!HasField(fields, kInitializerOfGraph, kBytes)) {
     for (const MessageField& field : fields) {
       if (field.number != kGraphOfModel || field.kind != kBytes) continue;
       NODEWISE_ASSIGN_OR_RETURN(fields, FieldsOf(field.bytes, where));

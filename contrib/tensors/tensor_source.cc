@@ -55,7 +55,7 @@ class FileSource final : public TensorSource {
   absl::Status Visit(TensorSink& sink) override {
     for (size_t i = 0; i < keys_.size(); ++i) {
       NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor, file_->Read(i));
-      NODEWISE_RETURN_IF_ERROR(sink.Take(
+      NODEWISE_RETURN_IF_ERROR(sink.Consume(
           {.key = keys_[i], .tensor = tensor.tensor(), .lasting = tensor}));
     }
     return absl::OkStatus();
@@ -178,10 +178,11 @@ class TestSet final : public TensorSource {
     for (const SetFile& file : files_) {
       NODEWISE_ASSIGN_OR_RETURN(const NamedTensor entry, Read(file));
       const TensorKey key{.node = entry.name, .source = folder_};
-      NODEWISE_RETURN_IF_ERROR(sink.Take({.key = key,
-                                          .tensor = entry.tensor.tensor(),
-                                          .lasting = entry.tensor,
-                                          .is_network_input = file.is_input}));
+      NODEWISE_RETURN_IF_ERROR(
+          sink.Consume({.key = key,
+                        .tensor = entry.tensor.tensor(),
+                        .lasting = entry.tensor,
+                        .is_network_input = file.is_input}));
     }
     return absl::OkStatus();
   }
@@ -297,7 +298,7 @@ bool IsNameOf(const std::string& name, const TensorKey& key) {
          name == key.node + ":0";
 }
 
-absl::Status TensorCollector::Take(const TensorItem& item) {
+absl::Status TensorCollector::Consume(const TensorItem& item) {
   Kept kept;
   kept.key = item.key;
   if (item.tensor != nullptr) {
@@ -315,7 +316,7 @@ absl::Status TensorCollector::Take(const TensorItem& item) {
 
 absl::Status TensorCollector::Visit(TensorSink& sink) {
   for (const Kept& kept : kept_) {
-    NODEWISE_RETURN_IF_ERROR(sink.Take(ItemOf(kept)));
+    NODEWISE_RETURN_IF_ERROR(sink.Consume(ItemOf(kept)));
   }
   return absl::OkStatus();
 }
@@ -329,7 +330,7 @@ absl::StatusOr<NDArray> TensorCollector::Find(const TensorKey& key) {
   return TensorNotFound(name_, key, names);
 }
 
-bool IsFoundAgain(const TensorSource& source) {
+bool IsRereadable(const TensorSource& source) {
   return dynamic_cast<const FileSource*>(&source) != nullptr;
 }
 
@@ -347,7 +348,9 @@ absl::Status VisitEach(
    public:
     explicit Sink(absl::FunctionRef<absl::Status(const TensorItem& item)> take)
         : take_(take) {}
-    absl::Status Take(const TensorItem& item) override { return take_(item); }
+    absl::Status Consume(const TensorItem& item) override {
+      return take_(item);
+    }
 
    private:
     const absl::FunctionRef<absl::Status(const TensorItem& item)> take_;

@@ -154,7 +154,7 @@ TensorSpool::~TensorSpool() = default;
 // Inputs and parameters lie in memory for the whole run anyway, and are shared
 // with it. All others lie where later nodes write over them, so that they are
 // written out now.
-absl::Status TensorSpool::Take(const TensorItem& item) {
+absl::Status TensorSpool::Consume(const TensorItem& item) {
   if (item.tensor == nullptr || item.key.role == TensorRole::kInput) {
     return absl::OkStatus();
   }

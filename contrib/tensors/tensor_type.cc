@@ -47,7 +47,7 @@ constexpr OnnxType kOnnxTypes[] = {
 };
 
 // Names are not compared: two names may stand for one number.
-bool Agree(const Dim& a, const Dim& b) {
+bool AreDimsCompatible(const Dim& a, const Dim& b) {
   return !a.is_known() || !b.is_known() || a.size() == b.size();
 }
 
@@ -90,7 +90,7 @@ Dim Dim::Named(std::string name) {
   return dim;
 }
 
-TensorType TensorType::Of(const DLTensor& tensor) {
+TensorType TensorType::From(const DLTensor& tensor) {
   const auto sizes = ShapeOf(tensor);
   return TensorType(tensor.dtype, Shape(sizes.begin(), sizes.end()));
 }
@@ -117,7 +117,7 @@ bool AreCompatible(const TensorType& a, const TensorType& b) {
   if (a.has_dtype() && b.has_dtype() && !(a.dtype == b.dtype)) return false;
   if (!a.has_rank() || !b.has_rank()) return true;
   return std::equal(a.shape->begin(), a.shape->end(), b.shape->begin(),
-                    b.shape->end(), &Agree);
+                    b.shape->end(), &AreDimsCompatible);
 }
 
 // A known number wins over a name, and a name over nothing.

@@ -214,7 +214,7 @@ class ModelComparer {
                               PairModels(&followed, &target, inputs_));
     ListLayers();
     result_.lowered = LoweredTo(request_.reference, request_.target);
-    if (ComputesInIntegers(request_.target)) LeaveUnknownToQuantiser();
+    if (ComputesInIntegers(request_.target)) LeaveIgnoredByQuantiser();
     MixedModels mixed(result_.pairing, reads_, &reference, &target);
     NODEWISE_RETURN_IF_ERROR(CompareOutputs(&followed, &target));
     if (result_.lowered.empty() && result_.AreOutputsWrong()) {
@@ -387,7 +387,7 @@ class ModelComparer {
         continue;
       }
       is_made_[i] = true;
-      is_unknown_[i] = IsUnknownToQuantiser(layer);
+      is_unknown_[i] = IsIgnoredByQuantiser(layer);
       // Operations that only move numbers cost nothing of their own: in what
       // form the numbers are is up to what computes with them.
       const bool only_moves =
@@ -406,8 +406,8 @@ class ModelComparer {
 
   // Whether the layer is as in the reference, and of operators that a quantiser
   // passes by.
-  bool IsUnknownToQuantiser(const ModelLayer& layer) const {
-    return WithoutTwin(layer).empty() &&
+  bool IsIgnoredByQuantiser(const ModelLayer& layer) const {
+    return ChangedOperations(layer).empty() &&
            std::ranges::none_of(layer.reference, [&](OperationId id) {
              return IsQuantised(request_.reference.operation(id).kind());
            });
@@ -416,7 +416,7 @@ class ModelComparer {
   // A layer that the quantiser does not know asks for no tensor in 8 bits: it
   // has that form where a layer asks for it that makes or reads the tensor too.
   // Where none does, the quantiser knows more operators than we do.
-  void LeaveUnknownToQuantiser() {
+  void LeaveIgnoredByQuantiser() {
     std::vector<std::vector<size_t>> around(is_made_.size());
     for (size_t i = 0; i < is_made_.size(); ++i) {
       if (is_made_[i]) around[i].push_back(i);
@@ -440,7 +440,7 @@ class ModelComparer {
   }
 
   // Operations of the reference that the target does not have as they are.
-  std::vector<OperationId> WithoutTwin(const ModelLayer& layer) const {
+  std::vector<OperationId> ChangedOperations(const ModelLayer& layer) const {
     std::vector<OperationId> changed;
     std::vector<OperationId> left = layer.target;
     for (const OperationId id : layer.reference) {
@@ -460,7 +460,7 @@ class ModelComparer {
   // cannot be what makes the difference.
   void NameLayer(ModelLayer* layer) const {
     const Network& network = request_.reference;
-    std::vector<OperationId> changed = WithoutTwin(*layer);
+    std::vector<OperationId> changed = ChangedOperations(*layer);
     if (changed.empty()) changed = layer->reference;
     OperationId known = changed.back();
     int64_t weights = 0;
@@ -508,7 +508,7 @@ class ModelComparer {
       ModelLayer& layer = result_.layers[i];
       NODEWISE_ASSIGN_OR_RETURN(
           const auto outputs,
-          mixed->RunMixed(TargetBut(KeptWith({layer.pair}))));
+          mixed->RunMixed(TargetExcept(KeptWithMoves({layer.pair}))));
       layer.left = OutputError(expected_, outputs);
       NODEWISE_RETURN_IF_ERROR(CompareMade(followed, &layer));
     }
@@ -541,7 +541,7 @@ class ModelComparer {
       if (count > 0) {
         NODEWISE_ASSIGN_OR_RETURN(
             const auto outputs,
-            mixed->RunMixed(TargetBut(KeptWith(First(count)))));
+            mixed->RunMixed(TargetExcept(KeptWithMoves(First(count)))));
         error = OutputError(expected_, outputs);
       }
       drawn.curve.push_back({count, error});
@@ -557,7 +557,7 @@ class ModelComparer {
   absl::Status StateSuggested(MixedModels* mixed) {
     Sensitivity& drawn = result_.sensitivity;
     const std::vector<bool> is_target =
-        TargetBut(KeptWith(First(drawn.suggested)));
+        TargetExcept(KeptWithMoves(First(drawn.suggested)));
     const uint64_t tools = ComputesInIntegers(request_.target) ? kTools : 0;
     for (uint64_t tool = 1; tool <= tools; ++tool) {
       Progress(tool - 1, tools);
@@ -578,7 +578,7 @@ class ModelComparer {
 
   // Returns the layers of these pairs with what only moves the numbers that
   // they read or make: a tool that lowers a move lowers the tensor.
-  std::vector<bool> KeptWith(const std::vector<size_t>& pairs) const {
+  std::vector<bool> KeptWithMoves(const std::vector<size_t>& pairs) const {
     std::vector<bool> kept(is_made_.size());
     for (const size_t pair : pairs) kept[pair] = true;
     const auto is_move = [&](size_t pair) { return !moves_[pair].empty(); };
@@ -595,7 +595,7 @@ class ModelComparer {
     return kept;
   }
 
-  std::vector<bool> TargetBut(const std::vector<bool>& kept) const {
+  std::vector<bool> TargetExcept(const std::vector<bool>& kept) const {
     std::vector<bool> is_target = is_made_;
     for (size_t i = 0; i < kept.size(); ++i) {
       if (kept[i]) is_target[i] = false;
@@ -627,7 +627,7 @@ class ModelComparer {
       add(WithoutMerged(result_.layers[i]));
       add(result_.layers[i].reference_constants);
     }
-    const std::vector<bool> kept = KeptWith(First(count));
+    const std::vector<bool> kept = KeptWithMoves(First(count));
     for (size_t i = 0; i < kept.size(); ++i) {
       if (kept[i]) add(moves_[i]);
     }
@@ -661,7 +661,7 @@ class ModelComparer {
   MatchedInputs inputs_;
   std::vector<std::vector<size_t>> reads_;       // Both by pair.
   std::vector<bool> is_made_;                    // Not an input.
-  std::vector<bool> is_unknown_;                 // IsUnknownToQuantiser().
+  std::vector<bool> is_unknown_;                 // IsIgnoredByQuantiser().
   std::vector<std::vector<OperationId>> moves_;  // If they only move numbers.
   MixedModels::Outputs expected_;
   MixedModels::Outputs found_;
@@ -674,7 +674,8 @@ absl::StatusOr<Network> NetworkOfTensors(
   Network network("tensors");
   for (const NamedTensor& tensor : tensors) {
     NODEWISE_RETURN_IF_ERROR(
-        network.AddInput(tensor.name, TensorType::Of(*tensor.tensor)).status());
+        network.AddInput(tensor.name, TensorType::From(*tensor.tensor))
+            .status());
   }
   return network;
 }

@@ -42,7 +42,7 @@ ValueId BehindMerged(const Network& network, ValueId id) {
   return is_merged ? reader.outputs[0] : id;
 }
 
-double ShareBeyond(const std::vector<NDArray>& sets, const Range& range) {
+double ShareOutOfRange(const std::vector<NDArray>& sets, const Range& range) {
   size_t all = 0;
   size_t beyond = 0;
   for (const NDArray& tensor : sets) {
@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<NarrowRange>> FindNarrowRanges(
     const ValueId meant =
         BehindMerged(reference->side->network(), pair.reference.made);
     NODEWISE_ASSIGN_OR_RETURN(const auto made, reference->Tensors(meant));
-    const double share = ShareBeyond(made, range->second);
+    const double share = ShareOutOfRange(made, range->second);
     if (share < kMostUsual) continue;
     narrow.push_back(
         {reference->side->network().value(pair.reference.made).name, share});
@@ -227,7 +227,7 @@ std::vector<const NDArray*> LargeWeights(const Network& network) {
 }
 
 // Returns the type that most of the numbers have; empty for the exact ones.
-std::string MostAre(const std::vector<const NDArray*>& weights) {
+std::string MajorityType(const std::vector<const NDArray*>& weights) {
   std::map<std::string, int64_t> counts;
   for (const NDArray* each : weights) counts[TypeOf(*each)] += CountOf(*each);
   const auto most = std::ranges::max_element(
@@ -246,8 +246,8 @@ std::optional<std::string> ShorterWeights(const Network& reference,
       return HaveOneContent(*one, *other);
     });
   });
-  std::string type = MostAre(changed);
-  if (type.empty() || type == MostAre(known)) return std::nullopt;
+  std::string type = MajorityType(changed);
+  if (type.empty() || type == MajorityType(known)) return std::nullopt;
   return type;
 }
 

@@ -35,7 +35,7 @@ bool OnlyChangesForm(const Network& network, const Operation& operation) {
 
 // Operators of these kinds hand integers on, so that the integers stand for the
 // same floats after them.
-bool HandsOnIntegers(std::string_view kind) {
+bool ForwardsIntegers(std::string_view kind) {
   return OnlyMovesNumbers(kind) || kind == "MaxPool" || kind == "Gather" ||
          kind == "Split";
 }
@@ -211,7 +211,7 @@ std::optional<Layout::Quantisation> ModelSide::FindQuantisation(
       if (user.kind() == "DequantizeLinear" || IsOfIntegers(user.kind())) {
         const auto found = ScaleAt(network_, user, use.slot + 1);
         if (found.has_value()) return found;
-      } else if (use.slot == 0 && HandsOnIntegers(user.kind())) {
+      } else if (use.slot == 0 && ForwardsIntegers(user.kind())) {
         for (const ValueId output : user.outputs) {
           if (output != kNoValue) waiting.push_back(output);
         }

@@ -66,7 +66,7 @@ bool IsOneNumber(const std::vector<double>& numbers) {
       numbers, [&](double number) { return number == numbers[0]; });
 }
 
-bool StandsForFloats(const ModelSide& side, ValueId id) {
+bool RepresentsFloats(const ModelSide& side, ValueId id) {
   return IsFloat(side.network().value(id).type.dtype) ||
          side.QuantisationOf(id).has_value();
 }
@@ -157,8 +157,8 @@ class Pairer {
       const auto found = CandidateOf(target.inputs()[inputs_.places[i]]);
       if (!found.has_value()) continue;
       NODEWISE_RETURN_IF_ERROR(
-          Take(reference.inputs()[i],
-               {*found, ValuePair::Way::kInput, inputs_.layouts[i]}));
+          SetChoice(reference.inputs()[i],
+                    {*found, ValuePair::Way::kInput, inputs_.layouts[i]}));
     }
     return absl::OkStatus();
   }
@@ -185,7 +185,7 @@ class Pairer {
   }
 
   // The target's chain that has a value of this name.
-  std::optional<size_t> OfName(ValueId id) const {
+  std::optional<size_t> FindByValueName(ValueId id) const {
     const Network& target = to_.network();
     const std::string& name = from_.network().value(id).name;
     if (!target.HasValue(name)) return std::nullopt;
@@ -262,7 +262,7 @@ class Pairer {
     std::erase_if(free, [&](size_t i) {
       const Candidate& candidate = candidates_[i];
       return candidate.is_used || IsTooEarly(candidate.made, earliest) ||
-             !StandsForFloats(to_, candidate.made);
+             !RepresentsFloats(to_, candidate.made);
     });
     return free;
   }
@@ -283,7 +283,7 @@ class Pairer {
   // Returns whether the candidate holds the numbers of an operation behind the
   // value, and not the value's own: it is less than half as far from them. Then
   // the target computes both in one, such as a product and its activation.
-  bool IsNextNearer(ValueId id, size_t candidate, double distance) {
+  bool IsNextOperationNearer(ValueId id, size_t candidate, double distance) {
     constexpr double kRounding = 1e-3;
     constexpr size_t kMostSteps = 4;
     if (distance < kRounding) return false;
@@ -369,7 +369,7 @@ class Pairer {
       if (!found.has_value()) return absl::OkStatus();
       return TakeForced(id, (*tensors)[0], *found);
     }
-    if (!StandsForFloats(from_, id)) return absl::OkStatus();
+    if (!RepresentsFloats(from_, id)) return absl::OkStatus();
     Wanted wanted{
         id, (*tensors)[0], NumbersOfValue(from_, id, (*tensors)[0]), {}};
     wanted.sampled = Sampled(wanted.numbers);
@@ -380,19 +380,19 @@ class Pairer {
     if (!found.has_value()) found = ByNumbers(wanted);
     if (!found.has_value()) {
       const auto moved = InOtherOrder(wanted);
-      if (moved.has_value()) return Take(id, *moved);
+      if (moved.has_value()) return SetChoice(id, *moved);
       found = ByPlace(wanted);
     }
     if (!found.has_value()) found = BySources(wanted);
     if (!found.has_value()) return absl::OkStatus();
-    return Take(id, {*found, way,
-                     Layout::SameOrder(wanted.tensor.shape(),
-                                       candidates_[*found].shape)});
+    return SetChoice(id, {*found, way,
+                          Layout::SameOrder(wanted.tensor.shape(),
+                                            candidates_[*found].shape)});
   }
 
   // A name is believed unless its numbers are another tensor's.
   std::optional<size_t> ByName(const Wanted& wanted) {
-    const std::optional<size_t> named = OfName(wanted.id);
+    const std::optional<size_t> named = FindByValueName(wanted.id);
     if (!named.has_value() || !MayHold(*named, wanted)) return std::nullopt;
     const double distance = DistanceTo(*named, wanted.sampled);
     // A wrong layer of the same kind keeps its name. Another kind shows that
@@ -401,7 +401,7 @@ class Pairer {
         (distance > kFar &&
          (wanted.nearest.distance < kNear ||
           !AreMadeAlike(wanted.id, candidates_[*named].made))) ||
-        IsNextNearer(wanted.id, *named, distance);
+        IsNextOperationNearer(wanted.id, *named, distance);
     return is_another ? std::nullopt : named;
   }
 
@@ -434,7 +434,8 @@ class Pairer {
     const bool is_alone = nearest.next > kTimesFarther * nearest.distance;
     if (is_alone && to_.network().order().empty()) limit = kFar;
     if (nearest.distance >= limit ||
-        IsNextNearer(wanted.id, *nearest.candidate, nearest.distance)) {
+        IsNextOperationNearer(wanted.id, *nearest.candidate,
+                              nearest.distance)) {
       return std::nullopt;
     }
     return nearest.candidate;
@@ -455,7 +456,7 @@ class Pairer {
     for (const OperationId reader : ReadersOf(partners[0])) {
       const Operation& user = to_.network().operation(reader);
       if (ReadBy(user) != partners || value.slot >= user.outputs.size() ||
-          !MayBeMeant(maker, user)) {
+          !MayBeIntended(maker, user)) {
         continue;
       }
       const auto candidate = CandidateOf(user.outputs[value.slot]);
@@ -468,7 +469,8 @@ class Pairer {
       found = candidate;
     }
     if (!found.has_value() || is_tied ||
-        IsNextNearer(wanted.id, *found, DistanceTo(*found, wanted.sampled))) {
+        IsNextOperationNearer(wanted.id, *found,
+                              DistanceTo(*found, wanted.sampled))) {
       return std::nullopt;
     }
     return found;
@@ -476,7 +478,7 @@ class Pairer {
 
   // An operation may stand in the place of one of another kind by mistake, if
   // nothing says what else it should be.
-  bool MayBeMeant(const Operation& maker, const Operation& user) const {
+  bool MayBeIntended(const Operation& maker, const Operation& user) const {
     if (maker.kind() == user.kind()) return true;
     return !OnlyMovesNumbers(maker.kind()) && !OnlyMovesNumbers(user.kind()) &&
            ConstantsOf(from_.network(), maker).empty() &&
@@ -495,7 +497,8 @@ class Pairer {
     const ValueId made = candidates_[*nearest.candidate].made;
     if (SourcesOf(from_, wanted.id, pair_of_) !=
             SourcesOf(to_, made, pair_of_target_) ||
-        IsNextNearer(wanted.id, *nearest.candidate, nearest.distance)) {
+        IsNextOperationNearer(wanted.id, *nearest.candidate,
+                              nearest.distance)) {
       return std::nullopt;
     }
     return nearest.candidate;
@@ -575,12 +578,12 @@ class Pairer {
           NumbersOfValue(to_, found.made, (*tensors)[0]), kNearIfCoarse);
       if (moved.has_value()) layout = *moved;
     }
-    return Take(id, {candidate, ValuePair::Way::kOutput, layout});
+    return SetChoice(id, {candidate, ValuePair::Way::kOutput, layout});
   }
 
   // From here on the reference goes on with the target's numbers, so that what
   // was wrong before does not matter for what comes behind.
-  absl::Status Take(ValueId id, const Choice& choice) {
+  absl::Status SetChoice(ValueId id, const Choice& choice) {
     Candidate& candidate = candidates_[choice.candidate];
     ValuePair pair{from_.ChainOf(id), to_.ChainOf(candidate.made),
                    choice.layout, choice.way};
@@ -611,14 +614,14 @@ class Pairer {
 
   void ListAlone() {
     for (const ValueId made : from_.MadeValues()) {
-      if (pair_of_.count(made) == 0 && StandsForFloats(from_, made)) {
+      if (pair_of_.count(made) == 0 && RepresentsFloats(from_, made)) {
         pairing_.reference_alone.push_back(made);
       }
     }
     for (const Candidate& candidate : candidates_) {
       // A scale that is worked out from a tensor has none to go with.
       if (!candidate.is_used && candidate.sampled.size() > 1 &&
-          StandsForFloats(to_, candidate.made)) {
+          RepresentsFloats(to_, candidate.made)) {
         pairing_.target_alone.push_back(candidate.made);
       }
     }

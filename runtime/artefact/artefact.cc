@@ -285,7 +285,7 @@ void Fill(const VmLibrary& library, const void* part, size_t size, char with,
 
 // Only bytes are written over and none are moved, so that every offset in the
 // file stays right.
-void BlankBytecode(const VmLibrary& library, std::string* copy) {
+void OverwriteBytecode(const VmLibrary& library, std::string* copy) {
   for (const VmConstant& constant : library.executable.constants) {
     const auto* const tensor = std::get_if<TensorRecord>(&constant);
     if (tensor == nullptr) continue;
@@ -378,11 +378,11 @@ absl::StatusOr<std::unique_ptr<GraphExecutor>> CreateExecutor(
   return executor;
 }
 
-absl::StatusOr<std::string> WithBlankNetwork(const std::string& path) {
-  NODEWISE_ASSIGN_OR_RETURN(std::string bytes, WithBlankFactories(path));
+absl::StatusOr<std::string> WithErasedNetwork(const std::string& path) {
+  NODEWISE_ASSIGN_OR_RETURN(std::string bytes, WithErasedFactories(path));
   const auto library = OpenVmLibrary(path);
   // A damaged VM library is refused when it is loaded.
-  if (library.ok() && *library != nullptr) BlankBytecode(**library, &bytes);
+  if (library.ok() && *library != nullptr) OverwriteBytecode(**library, &bytes);
   return bytes;
 }
 

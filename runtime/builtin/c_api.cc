@@ -36,8 +36,8 @@ absl::StatusOr<Ref<Module>> ModuleOf(TVMModuleHandle handle) {
 }
 
 // Null for a function that was not found, which TVM does not count as an error.
-void* Give(const PackedFunc& function) {
-  return Object::Give(function.object());
+void* HandleOf(const PackedFunc& function) {
+  return Object::ToHandle(function.object());
 }
 
 // The names that TVMFuncListGlobalNames last returned on this thread. The
@@ -206,7 +206,7 @@ int TVMModLoadFromFile(const char* file_name, const char* format,
     NODEWISE_ASSIGN_OR_RETURN(
         const Ref<Module> module,
         LoadModule(file_name, format != nullptr ? format : ""));
-    *out = Object::Give(module);
+    *out = Object::ToHandle(module);
     return absl::OkStatus();
   });
 }
@@ -229,7 +229,7 @@ int TVMModGetFunction(TVMModuleHandle module, const char* name,
                                   query_imports != 0
                                       ? asked->FindFunction(name)
                                       : asked->GetFunction(name));
-        *out = Give(function);
+        *out = HandleOf(function);
         return absl::OkStatus();
       });
 }
@@ -270,7 +270,7 @@ int TVMFuncCreateFromCFunc(TVMPackedCFunc function, void* resource_handle,
       __func__,
       {{"function", reinterpret_cast<const void*>(function)}, {"out", out}},
       [&] {
-        *out = Give(
+        *out = HandleOf(
             PackedFunc::FromCallback(function, resource_handle, finalizer));
         return absl::OkStatus();
       });
@@ -291,7 +291,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle function,
 
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   return CallFromC(__func__, {{"name", name}, {"out", out}}, [&] {
-    *out = Give(FindFunction(name));
+    *out = HandleOf(FindFunction(name));
     return absl::OkStatus();
   });
 }

@@ -74,7 +74,7 @@ Result FormatOf(Module& module) {
 
 // (module)
 template <Result (*kAnswer)(Module&)>
-Result AskModule(PackedArgs args) {
+Result QueryModule(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   return kAnswer(*module);
 }
@@ -162,16 +162,16 @@ constexpr FunctionRow kModuleFunctions[] = {
     {"module.loadfile_so", &LoadSharedLibrary},
     {"runtime.SystemLib", &GetSystemLibrary},
     {"module._GetSystemLib", &GetSystemLibrary},
-    {"runtime.ModuleGetTypeKey", &AskModule<&KindOf>},
-    {"runtime.ModuleImportsSize", &AskModule<&ImportCount>},
+    {"runtime.ModuleGetTypeKey", &QueryModule<&KindOf>},
+    {"runtime.ModuleImportsSize", &QueryModule<&ImportCount>},
     {"runtime.ModuleGetImport", &GetImport},
-    {"runtime.ModuleClearImports", &AskModule<&ClearImports>},
+    {"runtime.ModuleClearImports", &QueryModule<&ClearImports>},
     {"runtime.ModuleGetFunction", &GetFunction},
     {"runtime.ModuleImplementsFunction", &HasFunction},
-    {"runtime.ModuleGetPropertyMask", &AskModule<&PropertiesOf>},
-    {"runtime.ModuleIsDSOExportable", &AskModule<&IsExportable>},
-    {"runtime.ModuleGetSource", &AskModule<&RefuseSource>},
-    {"runtime.ModuleGetFormat", &AskModule<&FormatOf>},
+    {"runtime.ModuleGetPropertyMask", &QueryModule<&PropertiesOf>},
+    {"runtime.ModuleIsDSOExportable", &QueryModule<&IsExportable>},
+    {"runtime.ModuleGetSource", &QueryModule<&RefuseSource>},
+    {"runtime.ModuleGetFormat", &QueryModule<&FormatOf>},
     {"runtime.ModuleSaveToFile", &SaveToFile},
     {"runtime.RuntimeEnabled", &IsEnabled},
 };

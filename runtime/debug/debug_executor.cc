@@ -171,7 +171,7 @@ TensorSpan RunView::OutputsOf(NodeId node) const {
 
 // Once for each pass: a pass may fail in a node and then be given up for the
 // next one.
-void DebugExecutor::TellPassEnded(const absl::Status& status) {
+void DebugExecutor::NotifyPassEnded(const absl::Status& status) {
   if (!is_pass_told_) return;
   is_pass_told_ = false;
   (void)VisitObservers([&](NodeObserver& observer) {

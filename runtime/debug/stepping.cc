@@ -27,7 +27,7 @@ void DebugExecutor::EndPass() {
 void DebugExecutor::GiveUpPass() {
   in_pass_ = false;
   if (!is_pass_told_) return;
-  TellPassEnded(Cancelled("the pass was given up for another one"));
+  NotifyPassEnded(Cancelled("the pass was given up for another one"));
 }
 
 absl::Status DebugExecutor::Restart() {
@@ -43,7 +43,7 @@ absl::Status DebugExecutor::Restart() {
       [this](NodeObserver& observer) { return observer.BeforePass(View()); });
   in_pass_ = status.ok();
   // A graph without nodes is at its end at once.
-  if (!in_pass_ || AtEnd()) TellPassEnded(status);
+  if (!in_pass_ || AtEnd()) NotifyPassEnded(status);
   return status;
 }
 
@@ -53,7 +53,7 @@ absl::Status DebugExecutor::InPass(absl::FunctionRef<absl::Status()> part) {
   in_pass_ = false;
   absl::Status status = part();
   in_pass_ = status.ok();
-  if (!in_pass_) TellPassEnded(status);
+  if (!in_pass_) NotifyPassEnded(status);
   return status;
 }
 
@@ -68,7 +68,7 @@ absl::Status DebugExecutor::Advance() {
   position_ = NodeId{Index(node) + 1};
   if (!AtEnd()) return absl::OkStatus();
   absl::Status status = FinishRun();
-  TellPassEnded(status);
+  NotifyPassEnded(status);
   return status;
 }
 

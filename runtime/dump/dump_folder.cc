@@ -120,7 +120,7 @@ absl::Status MakeAll(const std::string& root, DLDevice device,
 
 // An error of the system, such as a folder that may not be searched, is not an
 // answer.
-absl::StatusOr<bool> IsThere(const std::string& path) {
+absl::StatusOr<bool> PathExists(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const PathKind kind, KindOfPath(path));
   return kind != PathKind::kNothing;
 }
@@ -130,7 +130,7 @@ absl::StatusOr<bool> HoldsDumpFile(const std::string& folder) {
   for (const char* file :
        {kGraphDumpFile, kTensorsFile, kTraceFile, kRecordsFile}) {
     NODEWISE_ASSIGN_OR_RETURN(const bool is_there,
-                              IsThere(absl::StrCat(folder, "/", file)));
+                              PathExists(absl::StrCat(folder, "/", file)));
     if (is_there) return true;
   }
   return false;
@@ -215,7 +215,7 @@ absl::StatusOr<Dump> OpenDump(const std::string& path) {
   dump.folder = std::move(found.folder);
   dump.runs_beside = found.runs_beside;
   dump.tensors_path = dump.folder + "/" + kTensorsFile;
-  NODEWISE_ASSIGN_OR_RETURN(dump.has_tensors, IsThere(dump.tensors_path));
+  NODEWISE_ASSIGN_OR_RETURN(dump.has_tensors, PathExists(dump.tensors_path));
   if (dump.has_tensors) {
     NODEWISE_ASSIGN_OR_RETURN(PartialParams partial,
                               OpenPartialParams(dump.tensors_path));
@@ -224,7 +224,7 @@ absl::StatusOr<Dump> OpenDump(const std::string& path) {
     dump.is_cut = partial.is_cut;
   }
   const std::string records = dump.folder + "/" + kRecordsFile;
-  NODEWISE_ASSIGN_OR_RETURN(const bool has_records, IsThere(records));
+  NODEWISE_ASSIGN_OR_RETURN(const bool has_records, PathExists(records));
   if (has_records) {
     const auto file = MappedFile::Open(records);
     auto read =
@@ -232,7 +232,7 @@ absl::StatusOr<Dump> OpenDump(const std::string& path) {
     dump.records_status = read.status();
     if (read.ok()) dump.records = *std::move(read);
     NODEWISE_ASSIGN_OR_RETURN(const bool has_trace,
-                              IsThere(dump.folder + "/" + kTraceFile));
+                              PathExists(dump.folder + "/" + kTraceFile));
     dump.is_cut = dump.is_cut || (!dump.has_tensors && !has_trace);
   }
   return dump;

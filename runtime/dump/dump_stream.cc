@@ -25,7 +25,7 @@ class Flusher {
  public:
   // Never destroyed: the thread may run during static destruction.
   // A forked child gets one of its own.
-  static Flusher& OfThisProcess() {
+  static Flusher& ForThisProcess() {
     static std::atomic<Flusher*> current = nullptr;
     Flusher* flusher = current.load();
     // A parent's flusher may be locked by a thread that does not exist here.
@@ -83,7 +83,7 @@ class Flusher {
 }  // namespace
 
 // The memory that came back last is the one that is still in a cache.
-ChunkPool::Memory ChunkPool::Take() {
+ChunkPool::Memory ChunkPool::Acquire() {
   const std::lock_guard lock(mutex_);
   // Not make_unique: it would touch every page.
   if (kept_.empty()) return Memory(new char[kChunkBytes]);
@@ -92,14 +92,14 @@ ChunkPool::Memory ChunkPool::Take() {
   return memory;
 }
 
-void ChunkPool::Give(Memory memory) {
+void ChunkPool::Return(Memory memory) {
   const std::lock_guard lock(mutex_);
   if (kept_.size() < kMaxKept) kept_.push_back(std::move(memory));
 }
 
 ChunkWriter::ChunkWriter(std::shared_ptr<ChunkPool> pool)
     : owner_(getpid()), pool_(std::move(pool)) {
-  Flusher::OfThisProcess().Watch(this);
+  Flusher::ForThisProcess().Watch(this);
 }
 
 ChunkWriter::~ChunkWriter() {
@@ -110,11 +110,11 @@ ChunkWriter::~ChunkWriter() {
     (void)shared_.release();
     return;
   }
-  Flusher::OfThisProcess().End(this);
+  Flusher::ForThisProcess().End(this);
   (void)Finish();
   FlushOpen();
   for (const auto& chunk : chunks_) {
-    if (chunk->data != nullptr) pool_->Give(std::move(chunk->data));
+    if (chunk->data != nullptr) pool_->Return(std::move(chunk->data));
   }
 }
 
@@ -123,7 +123,7 @@ bool ChunkWriter::is_forked() const { return getpid() != owner_; }
 // The most chunks bound the memory of a run; a producer that is faster than the
 // disk waits here. A forked child must not write, and fills one chunk over and
 // over.
-ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
+ChunkWriter::Chunk* ChunkWriter::Acquire(GrowingFile* file) {
   if (is_forked()) {
     failed_ = true;
     if (forgotten_.data == nullptr) {
@@ -140,7 +140,7 @@ ChunkWriter::Chunk* ChunkWriter::Take(GrowingFile* file) {
     chunk = shared_->free.back();
     shared_->free.pop_back();
   }
-  if (chunk->data == nullptr) chunk->data = pool_->Take();
+  if (chunk->data == nullptr) chunk->data = pool_->Acquire();
   chunk->size = 0;
   chunk->file = file;
   chunk->written = 0;
@@ -253,7 +253,7 @@ absl::Status ChunkWriter::Finish() {
   return shared_->status;
 }
 
-void DumpStream::HandOver() {
+void DumpStream::SubmitChunk() {
   if (chunk_ == nullptr) return;
   writer_->Submit(std::exchange(chunk_, nullptr));
   next_ = end_ = nullptr;
@@ -264,8 +264,8 @@ void DumpStream::HandOver() {
 void DumpStream::AppendPieces(const char* data, size_t size) {
   while (size > 0) {
     if (next_ == end_) {
-      HandOver();
-      chunk_ = writer_->Take(file_);
+      SubmitChunk();
+      chunk_ = writer_->Acquire(file_);
       next_ = chunk_->data.get();
       end_ = next_ + kChunkBytes;
     }

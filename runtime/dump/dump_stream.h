@@ -27,8 +27,8 @@ class ChunkPool {
  public:
   using Memory = std::unique_ptr<char[]>;
 
-  Memory Take();
-  void Give(Memory memory);
+  Memory Acquire();
+  void Return(Memory memory);
 
  private:
   static constexpr size_t kMaxKept = 3;
@@ -66,7 +66,7 @@ class ChunkWriter {
 
   // Returns an empty chunk for a file. The producer appends to its data and
   // raises its size. Waits while all chunks are on their way to the disk.
-  Chunk* Take(GrowingFile* file);
+  Chunk* Acquire(GrowingFile* file);
   // Hands a chunk over to be written.
   void Submit(Chunk* chunk);
   // Hands over bytes that stay where they are until Finish().
@@ -127,7 +127,7 @@ class DumpStream {
     }
   }
   // Hands over what is there, even if the chunk is not full.
-  void HandOver();
+  void SubmitChunk();
 
  private:
   void AppendPieces(const char* data, size_t size);

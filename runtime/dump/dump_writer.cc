@@ -58,7 +58,7 @@ class DumpWriterImpl final : public DumpWriter {
     for (uint32_t i = 0; i < inputs.size(); ++i) {
       const EntryId id = graph_.EntryOf(refs[i]);
       const Entry& entry = layout_->entries[id];
-      const Contents* const made = MadeLast(id, *inputs[i]);
+      const Contents* const made = LatestContents(id, *inputs[i]);
       DLTensor copy;
       const DLTensor* const host =
           made != nullptr ? inputs[i] : OnHost(*inputs[i], entry, &copy);
@@ -111,8 +111,8 @@ class DumpWriterImpl final : public DumpWriter {
     // The thread, if there is one, writes these while the trace is put
     // together. Without one there is too little to be worth starting it.
     if (!chunks_.has_thread()) (void)chunks_.Finish();
-    tensors_.HandOver();
-    records_.HandOver();
+    tensors_.SubmitChunk();
+    records_.SubmitChunk();
     const absl::Status trace = WriteTrace(times);
     absl::Status status = CloseFiles();
     folder_.unfinished.Forget();
@@ -196,7 +196,7 @@ class DumpWriterImpl final : public DumpWriter {
   };
   // Returns the hash of an entry that the last node made, if it is still in
   // place; else null.
-  const Contents* MadeLast(EntryId id, const DLTensor& tensor) const {
+  const Contents* LatestContents(EntryId id, const DLTensor& tensor) const {
     if (made_last_.empty()) return nullptr;
     const uint32_t slot = Index(id) - Index(graph_.EntryOf(last_node_, 0));
     if (slot >= made_last_.size()) return nullptr;
@@ -279,7 +279,7 @@ class DumpWriterImpl final : public DumpWriter {
     WriteTvmTrace(graph_, times, [this](std::string_view text) {
       trace_.Append(text.data(), text.size());
     });
-    trace_.HandOver();
+    trace_.SubmitChunk();
     return absl::OkStatus();
   }
 

@@ -48,7 +48,7 @@ absl::Status StatusOfThrown(std::string_view place,
 }
 
 // Returns whether a message begins as TVM's do, "ValueError: ".
-bool NamesItsKind(std::string_view message) {
+bool HasErrorKindPrefix(std::string_view message) {
   const std::string_view name = message.substr(0, message.find(": "));
   return name.size() < message.size() && name.ends_with("Error") &&
          std::ranges::all_of(name, [](char c) {
@@ -63,7 +63,7 @@ void SetLastError(absl::Status status) {
   // A string of its own, because the status is moved away.
   const std::string message(status.message());
   Slot().message =
-      NamesItsKind(message) ? message : "InternalError: " + message;
+      HasErrorKindPrefix(message) ? message : "InternalError: " + message;
   Exchange(std::move(status)).IgnoreError();
 }
 

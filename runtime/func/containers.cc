@@ -46,7 +46,7 @@ ObjectHeader* GiveBoxed(const Value& value) {
   } else {
     boxed = MakeRef<BoxObject>(value);
   }
-  return static_cast<ObjectHeader*>(Object::Give(boxed));
+  return static_cast<ObjectHeader*>(Object::ToHandle(boxed));
 }
 
 // A container is followed by counted pointers, which compiled C++ may even
@@ -98,11 +98,11 @@ MapObject::Items WithoutRepeats(MapObject::Items items) {
   return kept;
 }
 
-TvmArray* Seen(const ArrayObject* array) {
+TvmArray* AsTvm(const ArrayObject* array) {
   return reinterpret_cast<TvmArray*>(array->handle());
 }
 
-TvmMap* Seen(const MapObject* map) {
+TvmMap* AsTvm(const MapObject* map) {
   return reinterpret_cast<TvmMap*>(map->handle());
 }
 
@@ -156,13 +156,13 @@ Ref<ArrayObject> ArrayObject::Make(std::vector<Value> items) {
 
 ArrayObject::ArrayObject(size_t count)
     : Object(kArrayType), size_(static_cast<int64_t>(count)), capacity_(size_) {
-  ObjectHeader** seen = Seen(this)->items();
+  ObjectHeader** seen = AsTvm(this)->items();
   NODEWISE_CHECK(static_cast<void*>(seen) == this + 1);
   for (const Value& item : items()) *seen++ = GiveBoxed(item);
 }
 
 ArrayObject::~ArrayObject() {
-  ReleaseAll({Seen(this)->items(), static_cast<size_t>(size_)});
+  ReleaseAll({AsTvm(this)->items(), static_cast<size_t>(size_)});
   delete &items();
 }
 
@@ -190,7 +190,7 @@ MapObject::MapObject(size_t count)
     : Object(kMapType),
       slots_(std::min<uint64_t>(count, kSmallMapSlots)),
       size_(count) {
-  ObjectHeader** seen = Seen(this)->pairs();
+  ObjectHeader** seen = AsTvm(this)->pairs();
   NODEWISE_CHECK(static_cast<void*>(seen) == this + 1);
   for (const auto& [key, item] : items()) {
     *seen++ = GiveBoxed(Value(key));
@@ -199,7 +199,7 @@ MapObject::MapObject(size_t count)
 }
 
 MapObject::~MapObject() {
-  ReleaseAll({Seen(this)->pairs(), static_cast<size_t>(2 * size_)});
+  ReleaseAll({AsTvm(this)->pairs(), static_cast<size_t>(2 * size_)});
   delete &items();
 }
 

@@ -36,18 +36,18 @@ namespace {
 // --- compiled C++ calls us --------------------------------------------------
 
 // Where compiled C++ holds one of our functions: its header, or the storage of
-// a std::function that Manage() filled: the header's address, and that of the
-// deleter, which is in the header at that place, too.
+// a std::function that ManageStorage() filled: the header's address, and that
+// of the deleter, which is in the header at that place, too.
 FunctionObject* FunctionIn(const void* place) {
   auto* header = static_cast<ObjectHeader*>(const_cast<void*>(place));
   if (header->type_index != kFunctionType) {
     header = *static_cast<ObjectHeader* const*>(place);
   }
-  return static_cast<FunctionObject*>(Object::OfHandle(header));
+  return static_cast<FunctionObject*>(Object::FromHandle(header));
 }
 
-bool Manage(TvmStdFunction::Storage* to, const TvmStdFunction::Storage* from,
-            int operation) {
+bool ManageStorage(TvmStdFunction::Storage* to,
+                   const TvmStdFunction::Storage* from, int operation) {
   FunctionObject* const function = FunctionIn(from);
   switch (operation) {
     case TvmStdFunction::kTypeInfo:
@@ -115,8 +115,8 @@ void DropHeld(TvmRetValue* result) {
 
 // Calls one of our functions as TVM's C++ does. Text and bytes go out as new
 // strings, which the caller deletes; in a C result they would be borrowed.
-void CallOurs(const FunctionObject& function, TvmArgs args,
-              TvmRetValue* result) {
+void CallOurFunction(const FunctionObject& function, TvmArgs args,
+                     TvmRetValue* result) {
   DropHeld(result);
   const PackedFunc callee(
       Ref<FunctionObject>(const_cast<FunctionObject*>(&function)));
@@ -146,7 +146,7 @@ void CallOurs(const FunctionObject& function, TvmArgs args,
 // in new memory.
 void InvokeStdFunction(const TvmStdFunction::Storage* place, TvmArgs* args,
                        TvmRetValue** result) {
-  CallOurs(*FunctionIn(place), *args, *result);
+  CallOurFunction(*FunctionIn(place), *args, *result);
   if ((*result)->code != kTVMPackedFuncHandle) return;
   // TVM 0.8 deletes a function that it was returned.
   const auto* ours = static_cast<TvmStdFunction*>((*result)->value.v_handle);
@@ -182,12 +182,12 @@ struct FunctionDropper {
   }
 };
 
-void CallTheirs(const TvmFunction* function, TvmArgs args,
-                TvmRetValue* result) {
+void CallTvmFunction(const TvmFunction* function, TvmArgs args,
+                     TvmRetValue* result) {
   function->call(function, args, result);
 }
-void CallTheirs(const TvmStdFunction* function, TvmArgs args,
-                TvmRetValue* result) {
+void CallTvmFunction(const TvmStdFunction* function, TvmArgs args,
+                     TvmRetValue* result) {
   function->invoke(&function->storage, &args, &result);
 }
 
@@ -204,8 +204,8 @@ class TvmCallee final : public FunctionObject {
                     int* ret_code, void* self) {
     TvmRetValue result{{}, kTVMNullptr};
     try {
-      CallTheirs(static_cast<TvmCallee*>(self)->function_.get(),
-                 {args, codes, count}, &result);
+      CallTvmFunction(static_cast<TvmCallee*>(self)->function_.get(),
+                      {args, codes, count}, &result);
     } catch (...) {
       return Report(absl::InternalError("the function " + TextOfException()));
     }
@@ -356,7 +356,7 @@ TvmStdFunction* Cloned(const TvmStdFunction& function) {
 
 // A module needs more than a handle, since it may be imported and asked for
 // functions; runtime/module brings what wraps it.
-Ref<Object> Represent(ObjectHeader* object) {
+Ref<Object> WrapForeignObject(ObjectHeader* object) {
   if (object->type_index == kFunctionType) {
     return AdoptFunction(reinterpret_cast<TvmFunction*>(object));
   }
@@ -396,34 +396,34 @@ TvmFunctionResult Object::TvmGetFunction(const void*, const void*) {
 }
 
 // The count is the receiver's, who gives it back by the C API or by itself.
-void* Object::Give(const Ref<Object>& object) {
+void* Object::ToHandle(const Ref<Object>& object) {
   if (!object) return nullptr;
   object->handle()->Retain();
   return object->handle();
 }
 
-Object* Object::OfHandle(void* handle) {
+Object* Object::FromHandle(void* handle) {
   if (handle == nullptr) return nullptr;
-  return static_cast<Object*>(OfHeader(static_cast<ObjectHeader*>(handle)));
+  return static_cast<Object*>(FromHeader(static_cast<ObjectHeader*>(handle)));
 }
 
 Ref<Object> Object::Adopt(void* handle, int code) {
   if (handle == nullptr) return nullptr;
-  if (Object* const ours = OfHandle(handle)) return Ref<Object>::Adopt(ours);
+  if (Object* const ours = FromHandle(handle)) return Ref<Object>::Adopt(ours);
   if (code == kTVMPackedFuncHandle && !HasHeader(handle)) {
     return AdoptFunction(static_cast<TvmStdFunction*>(handle));
   }
-  return Represent(static_cast<ObjectHeader*>(handle));
+  return WrapForeignObject(static_cast<ObjectHeader*>(handle));
 }
 
 Ref<Object> Object::Share(void* handle, int code) {
   if (handle == nullptr) return nullptr;
-  if (Object* const ours = OfHandle(handle)) return Ref<Object>(ours);
+  if (Object* const ours = FromHandle(handle)) return Ref<Object>(ours);
   if (code == kTVMPackedFuncHandle && !HasHeader(handle)) {
     return AdoptFunction(Cloned(*static_cast<TvmStdFunction*>(handle)));
   }
   static_cast<ObjectHeader*>(handle)->Retain();
-  return Represent(static_cast<ObjectHeader*>(handle));
+  return WrapForeignObject(static_cast<ObjectHeader*>(handle));
 }
 
 }  // namespace nodewise
@@ -431,10 +431,10 @@ Ref<Object> Object::Share(void* handle, int code) {
 bool nodewise_manage_function(nodewise::TvmStdFunction::Storage* to,
                               const nodewise::TvmStdFunction::Storage* from,
                               int operation) {
-  return nodewise::Manage(to, from, operation);
+  return nodewise::ManageStorage(to, from, operation);
 }
 
 void nodewise_call_function(const void* place, nodewise::TvmArgs args,
                             nodewise::TvmRetValue* result) {
-  nodewise::CallOurs(*nodewise::FunctionIn(place), args, result);
+  nodewise::CallOurFunction(*nodewise::FunctionIn(place), args, result);
 }

@@ -359,7 +359,7 @@ void Value::MoveToC(TVMValue* value, int* code) && {
   } else if (auto* array = std::get_if<NDArray>(&data_)) {
     array->LeakHandle();
   } else if (const auto* object = Get<Ref<Object>>(); object && *object) {
-    Object::Give(*object);
+    Object::ToHandle(*object);
   }
   data_ = std::monostate();
 }

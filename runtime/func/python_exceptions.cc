@@ -84,7 +84,7 @@ constexpr char kPayload[] = "nodewise/python_exception";
 // The bytes of the payload are the HeldException itself, which lives until the
 // last copy of the payload has gone. A cord may be in several pieces; one that
 // was made of external memory is a single one.
-HeldException* HeldBy(const absl::Status& status) {
+HeldException* HeldExceptionOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) return nullptr;
   const auto bytes = payload->TryFlat();
@@ -127,12 +127,12 @@ absl::Status PythonError(void* exception) {
 }
 
 void* PythonExceptionOf(const absl::Status& status) {
-  const HeldException* const held = HeldBy(status);
+  const HeldException* const held = HeldExceptionOf(status);
   return held != nullptr ? held->exception : nullptr;
 }
 
 void AbandonPythonException(const absl::Status& status) {
-  HeldException* const held = HeldBy(status);
+  HeldException* const held = HeldExceptionOf(status);
   if (held != nullptr) held->exception = nullptr;
 }
 

@@ -17,7 +17,7 @@ struct Registry {
 };
 
 // Never destroyed: compiled code may call functions while the process ends.
-Registry& TheRegistry() {
+Registry& GlobalRegistry() {
   static Registry* const registry = [] {
     auto* made = new Registry;
     for (const absl::Span<const FunctionRow> table : BuiltInFunctions()) {
@@ -34,7 +34,7 @@ Registry& TheRegistry() {
 
 absl::Status RegisterFunction(std::string_view name, PackedFunc function,
                               bool replace) {
-  Registry& registry = TheRegistry();
+  Registry& registry = GlobalRegistry();
   const std::unique_lock lock(registry.mutex);
   const auto [place, added] =
       registry.functions.try_emplace(std::string(name), function);
@@ -50,14 +50,14 @@ absl::Status RegisterFunction(std::string_view name, PackedFunc function,
 }
 
 PackedFunc FindFunction(std::string_view name) {
-  Registry& registry = TheRegistry();
+  Registry& registry = GlobalRegistry();
   const std::shared_lock lock(registry.mutex);
   const auto place = registry.functions.find(name);
   return place == registry.functions.end() ? PackedFunc() : place->second;
 }
 
 absl::Status RemoveFunction(std::string_view name) {
-  Registry& registry = TheRegistry();
+  Registry& registry = GlobalRegistry();
   PackedFunc removed;  // Outlives the lock, as in RegisterFunction().
   const std::unique_lock lock(registry.mutex);
   const auto place = registry.functions.find(name);
@@ -71,7 +71,7 @@ absl::Status RemoveFunction(std::string_view name) {
 
 // A map keeps its keys in order.
 std::vector<std::string> FunctionNames() {
-  Registry& registry = TheRegistry();
+  Registry& registry = GlobalRegistry();
   const std::shared_lock lock(registry.mutex);
   std::vector<std::string> names;
   for (const auto& [name, function] : registry.functions) names.push_back(name);

@@ -94,7 +94,7 @@ absl::StatusOr<size_t> InputArg(const GraphExecutor& executor,
 absl::StatusOr<size_t> OutputNamed(const GraphExecutor& executor,
                                    std::string_view name) {
   NODEWISE_ASSIGN_OR_RETURN(const size_t ours, executor.OutputIndex(name));
-  const size_t tvms = executor.OutputByTvmsName(name).value_or(ours);
+  const size_t tvms = executor.FindOutputByTvmName(name).value_or(ours);
   if (ours == tvms) return ours;
   return InvalidArgument(
       "output {}: may be output {}, or output {}, which TVM calls so (give the "

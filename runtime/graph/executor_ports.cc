@@ -40,7 +40,7 @@ absl::StatusOr<size_t> GraphExecutor::InputIndex(std::string_view name) const {
   return FindInput(inputs, name);
 }
 
-std::optional<size_t> GraphExecutor::OutputByTvmsName(
+std::optional<size_t> GraphExecutor::FindOutputByTvmName(
     std::string_view name) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const std::string& node = graph_.nodes[outputs_[i].node].name;
@@ -56,7 +56,7 @@ absl::StatusOr<size_t> GraphExecutor::OutputIndex(std::string_view name) const {
     if (outputs_[i].name == name) return i;
     names.push_back(outputs_[i].name);
   }
-  const std::optional<size_t> tvms = OutputByTvmsName(name);
+  const std::optional<size_t> tvms = FindOutputByTvmName(name);
   if (tvms.has_value()) return *tvms;
   return NotFound("output {}: the graph has no such output{}", name,
                   DidYouMean(name, names));

@@ -22,7 +22,8 @@ void AddNode(const NodePlace& place, JsonWriter* json) {
 
 // Members that say nothing are left out of a place; those of a finding itself
 // are always there (docs/findings.md).
-void AddIfAny(std::string_view key, const std::string& text, JsonWriter* json) {
+void AddIfNotEmpty(std::string_view key, const std::string& text,
+                   JsonWriter* json) {
   if (!text.empty()) json->Add(key, text);
 }
 
@@ -32,7 +33,7 @@ void AddPlace(const FindingPlace& place, JsonWriter* json) {
       Overloaded{[&](const NamedPlace& at) { json->Add("name", at.name); },
                  [&](const FilePlace& at) {
                    json->Add("file", at.file);
-                   AddIfAny("path", at.path, json);
+                   AddIfNotEmpty("path", at.path, json);
                    if (at.line == 0) return;
                    json->Add("line", uint64_t{at.line});
                    json->Add("column", uint64_t{at.column});
@@ -44,8 +45,8 @@ void AddPlace(const FindingPlace& place, JsonWriter* json) {
                    json->Add("entry_index", uint64_t{Index(at.entry)});
                  },
                  [&](const OperationPlace& at) {
-                   AddIfAny("operation", at.operation, json);
-                   AddIfAny("value", at.value, json);
+                   AddIfNotEmpty("operation", at.operation, json);
+                   AddIfNotEmpty("value", at.value, json);
                  }},
       place);
   json->EndObject();

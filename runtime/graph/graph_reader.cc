@@ -562,7 +562,7 @@ class GraphEvents {
 
   // Reports the keys among `wanted` that are missing; `prefix` leads to them
   // from where the reader stands.
-  void AskFor(uint32_t wanted, std::string_view prefix = "") {
+  void PrepareCase(uint32_t wanted, std::string_view prefix = "") {
     uint32_t missing = wanted & ~seen_;
     for (const KeyRow& row : kKeys) {
       if ((missing & row.seen) == 0) continue;
@@ -590,13 +590,13 @@ class GraphEvents {
   }
 
   void FinishNode() {
-    AskFor(kSeenOp | kSeenName);
+    PrepareCase(kSeenOp | kSeenName);
     const GraphNode& node = graph_->nodes.back();
     if (node.kind == GraphNode::Kind::kInput) return FinishInput();
-    AskFor(kSeenInputs | kSeenNodeAttrs);
+    PrepareCase(kSeenInputs | kSeenNodeAttrs);
     if ((seen_ & kSeenNodeAttrs) == 0) return;
-    AskFor(kSeenFunction | kSeenNumInputs | kSeenNumOutputs | kSeenFlatten,
-           "attrs/");
+    PrepareCase(kSeenFunction | kSeenNumInputs | kSeenNumOutputs | kSeenFlatten,
+                "attrs/");
   }
 
   // The bits of kSeen... cover the known keys; of the others, which a node may
@@ -612,9 +612,10 @@ class GraphEvents {
 
   // Only the three lists that every graph has are asked for.
   void FinishTop() {
-    AskFor(kSeenNodes | kSeenArgNodes | kSeenHeads | kSeenAttrs | kSeenRowPtr);
+    PrepareCase(kSeenNodes | kSeenArgNodes | kSeenHeads | kSeenAttrs |
+                kSeenRowPtr);
     if ((seen_ & kSeenAttrs) == 0) return;
-    AskFor(kSeenShape | kSeenDType | kSeenStorageId, "attrs/");
+    PrepareCase(kSeenShape | kSeenDType | kSeenStorageId, "attrs/");
   }
 
   size_t budget_;
@@ -680,7 +681,7 @@ class JsonAdapter final : public GraphEvents {
 // The parser spells out every control character in an error message, eight
 // bytes for each, whether anyone reads it or not. A large file that is mostly
 // newlines would cost many times its size.
-bool IsMostlyControls(std::string_view text) {
+bool IsMostlyControlChars(std::string_view text) {
   constexpr size_t kLarge = size_t{4} << 20;
   if (text.size() < kLarge) return false;
   const auto controls = std::ranges::count_if(
@@ -692,7 +693,7 @@ bool IsMostlyControls(std::string_view text) {
 
 bool ReadGraphJson(const GraphText& text, Graph* graph, GraphLists* lists,
                    DiagnosticList* diagnostics) {
-  if (IsMostlyControls(text.text)) {
+  if (IsMostlyControlChars(text.text)) {
     diagnostics->Add({Severity::kError, text.name, "", 1, 1,
                       "mostly line ends and other control characters",
                       "the text of a graph", ""});

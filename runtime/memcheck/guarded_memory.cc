@@ -123,7 +123,7 @@ GuardedMemory::GuardedMemory(size_t red_zone, uint8_t zone_byte,
 // Threads that a node has left behind may go on writing; then the addresses
 // stay mapped, and only their pages are given back.
 GuardedMemory::~GuardedMemory() {
-  const bool has_strays = census_.HasStrays();
+  const bool has_strays = census_.HasLeftThreads();
   for (const Block& block : blocks_) {
     // A thread that goes on writing there must not end the process.
     if (has_strays) {

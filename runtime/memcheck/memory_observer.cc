@@ -106,7 +106,7 @@ class MemoryObserver : public NodeObserver {
     HashForeignInputs(node);
     OpenArguments();
     arguments_.emplace(node_run.inputs, node_run.outputs);
-    if (!process_.has_value()) process_ = ProcessState::Take();
+    if (!process_.has_value()) process_ = ProcessState::Capture();
     memory_.Watch(true);
     return absl::OkStatus();
   }
@@ -142,7 +142,8 @@ class MemoryObserver : public NodeObserver {
     memory_.Watch(false);
     // Nothing is accessible yet, so that what threads left behind do shows.
     constexpr auto kTimeToShow = std::chrono::milliseconds(50);
-    if (memory_.census().HasStrays()) std::this_thread::sleep_for(kTimeToShow);
+    if (memory_.census().HasLeftThreads())
+      std::this_thread::sleep_for(kTimeToShow);
     CheckLeftThreads();
     for (size_t i = 0; i < memory_.size(); ++i) {
       memory_.SetAccess(i, Access::kReadWrite);
@@ -422,10 +423,10 @@ class MemoryObserver : public NodeObserver {
   // it would without.
   void CheckProcess(NodeId node) {
     constexpr size_t kNamedChanges = 3;
-    const auto changes = process_->ChangesIn(ProcessState::Take());
+    const auto changes = process_->ChangesIn(ProcessState::Capture());
     if (changes.empty()) return;
     process_->Restore();
-    process_ = ProcessState::Take();
+    process_ = ProcessState::Capture();
     Report(memory_kinds::kProcessChanged, node, kNoEntry,
            "left the process changed: " + ListOf(changes, kNamedChanges));
   }

@@ -75,8 +75,9 @@ struct DynamicSection {
 };
 
 // A hostile offset and size may add up to more than a number holds.
-absl::Status CutShort(const std::string& where, const std::string& part,
-                      uint64_t offset, uint64_t size, uint64_t file_size) {
+absl::Status TruncatedError(const std::string& where, const std::string& part,
+                            uint64_t offset, uint64_t size,
+                            uint64_t file_size) {
   const uint64_t most = std::numeric_limits<uint64_t>::max();
   const uint64_t end = size > most - offset ? most : offset + size;
   return DataLoss(
@@ -197,7 +198,8 @@ absl::Status CheckIdent(Bytes bytes, const std::string& where) {
                            Beginning(bytes));
   }
   if (bytes.size() < EI_NIDENT) {
-    return CutShort(where, "ELF header", 0, sizeof(Elf32_Ehdr), bytes.size());
+    return TruncatedError(where, "ELF header", 0, sizeof(Elf32_Ehdr),
+                          bytes.size());
   }
   const int elf_class = bytes[EI_CLASS];
   if (elf_class != ELFCLASS32 && elf_class != ELFCLASS64) {
@@ -256,7 +258,8 @@ class Parser {
   absl::StatusOr<Bytes> Part(const std::string& part, uint64_t offset,
                              uint64_t size) const {
     if (!Fits(file_.bytes, offset, size)) {
-      return CutShort(file_.where, part, offset, size, file_.bytes.size());
+      return TruncatedError(file_.where, part, offset, size,
+                            file_.bytes.size());
     }
     return file_.bytes.subspan(offset, size);
   }

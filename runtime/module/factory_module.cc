@@ -126,8 +126,8 @@ class GraphFactoryModule final : public Module {
 // Writes over what the factory holds in a copy of its file. The parser borrows
 // the bytes of the file, so that the place of a part in memory gives its place
 // in the copy.
-void Blank(const GraphFactoryItem& factory, std::string_view file,
-           std::string* copy) {
+void OverwriteFactory(const GraphFactoryItem& factory, std::string_view file,
+                      std::string* copy) {
   const auto fill = [&](std::string_view part, char with) {
     std::fill_n(copy->begin() + (part.data() - file.data()), part.size(), with);
   };
@@ -157,7 +157,7 @@ std::vector<NamedTensor> FactoryParams(const Module& module) {
 // A blob that cannot be read may be of a release that is not known yet: the
 // file is then handed back unchanged, and the caller sees that it was not
 // blanked.
-absl::StatusOr<std::string> WithBlankFactories(const std::string& path) {
+absl::StatusOr<std::string> WithErasedFactories(const std::string& path) {
   NODEWISE_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   NODEWISE_ASSIGN_OR_RETURN(const ElfFile elf, ParseElf(file.bytes(), path));
   std::string copy(file.text());
@@ -168,7 +168,7 @@ absl::StatusOr<std::string> WithBlankFactories(const std::string& path) {
   if (!blob.ok()) return copy;
   for (const BlobItem& item : blob->items) {
     const auto* const factory = std::get_if<GraphFactoryItem>(&item.content);
-    if (factory != nullptr) Blank(*factory, file.text(), &copy);
+    if (factory != nullptr) OverwriteFactory(*factory, file.text(), &copy);
   }
   return copy;
 }

@@ -42,7 +42,7 @@ bool IsFfiContext(std::string_view name) {
 }
 
 // Returns whether the runtime writes a pointer into the variable of that name.
-bool IsFilledIn(std::string_view name) {
+bool IsSetByRuntime(std::string_view name) {
   return name.starts_with("__TVM") || name == "__tvm_module_ctx" ||
          IsFfiContext(name);
 }
@@ -117,7 +117,7 @@ absl::Status CheckKind(const ElfFile& elf) {
         elf.where, symbol.name);
   }
   for (const ElfSymbol& symbol : elf.symbols) {
-    if (!symbol.IsVariable() || !IsFilledIn(symbol.name) ||
+    if (!symbol.IsVariable() || !IsSetByRuntime(symbol.name) ||
         IsWritable(elf, symbol, sizeof(void*))) {
       continue;
     }

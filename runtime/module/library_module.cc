@@ -312,7 +312,7 @@ absl::StatusOr<std::vector<Ref<Module>>> MakeModules(
 
 // Gives every library module its neighbours: the modules of the blob that do
 // not import it.
-void IntroduceNeighbours(const std::vector<Ref<Module>>& modules) {
+void LinkNeighbours(const std::vector<Ref<Module>>& modules) {
   for (const Ref<Module>& module : modules) {
     auto* const library = dynamic_cast<LibraryModule*>(module.get());
     if (library == nullptr) continue;
@@ -440,7 +440,7 @@ absl::StatusOr<Ref<Module>> BuildModules(Ref<Symbols> symbols,
   NODEWISE_ASSIGN_OR_RETURN(const auto modules, MakeModules(blob, symbols));
   if (blob.has_import_tree()) {
     if (modules.empty()) return Ref<Module>(library);
-    IntroduceNeighbours(modules);
+    LinkNeighbours(modules);
     return modules[0];
   }
   for (const Ref<Module>& module : modules) {

@@ -120,7 +120,7 @@ void AddModuleEvidence(const LibrarySummary& summary, EvidenceList* found) {
 
 // Each sign is a range of releases; the library is of one that is in all of
 // them. Signs that contradict each other are shown as they are.
-void TellEra(const ElfFile& elf, LibrarySummary* summary) {
+void InferTvmReleases(const ElfFile& elf, LibrarySummary* summary) {
   EvidenceList evidence;
   AddSymbolEvidence(elf, *summary, &evidence);
   AddModuleEvidence(*summary, &evidence);
@@ -330,7 +330,7 @@ absl::StatusOr<LibrarySummary> SummariseLibrary(const std::string& path) {
   for (const ModuleSummary& module : summary.modules) {
     summary.has_bytecode = summary.has_bytecode || IsBytecodeKind(module.kind);
   }
-  TellEra(elf, &summary);
+  InferTvmReleases(elf, &summary);
   return summary;
 }
 

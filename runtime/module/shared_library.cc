@@ -204,7 +204,7 @@ absl::Status CheckWanted(const LibraryFacts& facts) {
 // Returns the wanted symbols that none of its own libraries can be expected to
 // have. A library that is linked against TVM's own runtime has these functions
 // from there.
-std::vector<std::string> WantedOfRuntime(const ElfFile& elf) {
+std::vector<std::string> SymbolsOfRuntime(const ElfFile& elf) {
   const bool brings_tvm = std::ranges::any_of(elf.needed, [](auto name) {
     return name.find("tvm") != std::string_view::npos;
   });
@@ -231,7 +231,7 @@ absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
   facts.functions = FunctionNames(elf);
   std::ranges::sort(facts.functions);
   facts.kernels = KernelNames(elf, facts.abi);
-  facts.wanted = WantedOfRuntime(elf);
+  facts.wanted = SymbolsOfRuntime(elf);
   for (const ElfSymbol& symbol : elf.symbols) {
     facts.makes_objects |= symbol.name.starts_with("_ZN3tvm7runtime") ||
                            symbol.name.starts_with("_ZNK3tvm7runtime");
@@ -266,7 +266,7 @@ absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
 // Constructors run here, such as the one that -ffast-math links in. They run as
 // compiled code does, in the environment of the candidate, and what they change
 // stays for its functions.
-void* LoadAndLookAtFloats(const std::string& path, int flags) {
+void* LoadCheckingFloats(const std::string& path, int flags) {
   const FloatEnvironment before = CandidateFloats();
   void* handle = nullptr;
   {
@@ -310,7 +310,7 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
     SetModuleWrapper(&WrapTvmModule);
   }
   RunMark::Current()->BeginLoading(path);
-  void* const handle = LoadAndLookAtFloats(path, flags);
+  void* const handle = LoadCheckingFloats(path, flags);
   RunMark::Current()->EndLoading();
   if (handle == nullptr) {
     return InvalidArgument("{}: cannot be loaded: {}", path, dlerror());

@@ -19,7 +19,7 @@ struct SystemTable {
   std::map<std::string, Ref<Module>, std::less<>> modules;
 };
 
-SystemTable& TheTable() {
+SystemTable& SystemSymbolTable() {
   static auto* const table = new SystemTable;
   return *table;
 }
@@ -62,14 +62,14 @@ class SystemSymbolsImpl final : public Symbols {
     return IsVariable(name) ? nullptr : Variable(name);
   }
   void* Variable(std::string_view name) const override {
-    SystemTable& table = TheTable();
+    SystemTable& table = SystemSymbolTable();
     const std::lock_guard lock(table.mutex);
     auto place = table.symbols.find(prefix_ + std::string(name));
     if (place == table.symbols.end()) place = table.symbols.find(name);
     return place == table.symbols.end() ? nullptr : place->second;
   }
   std::vector<std::string> FunctionNames() const override {
-    SystemTable& table = TheTable();
+    SystemTable& table = SystemSymbolTable();
     const std::lock_guard lock(table.mutex);
     std::vector<std::string> names;
     for (const auto& [name, address] : table.symbols) {
@@ -93,7 +93,7 @@ class SystemSymbolsImpl final : public Symbols {
 }  // namespace
 
 void RegisterSystemSymbol(std::string_view name, void* address) {
-  SystemTable& table = TheTable();
+  SystemTable& table = SystemSymbolTable();
   const std::lock_guard lock(table.mutex);
   table.symbols[std::string(name)] = address;
 }
@@ -101,7 +101,7 @@ void RegisterSystemSymbol(std::string_view name, void* address) {
 // Making the modules looks symbols up, which takes the same lock: of two
 // threads that make them at once, the first to be done wins.
 absl::StatusOr<Ref<Module>> SystemLibrary(std::string_view prefix) {
-  SystemTable& table = TheTable();
+  SystemTable& table = SystemSymbolTable();
   {
     const std::lock_guard lock(table.mutex);
     const auto known = table.modules.find(prefix);

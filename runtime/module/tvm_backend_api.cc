@@ -42,7 +42,7 @@ absl::Status RefuseDevice(const char* function, int device_type) {
 
 // A null context means that the library was loaded by something that does not
 // fill it in.
-absl::Status FindHere(void* context, const char* name, void** out) {
+absl::Status FindInContext(void* context, const char* name, void** out) {
   if (CallContext* const ours = CallContext::FromAddress(context)) {
     NODEWISE_ASSIGN_OR_RETURN(*out, ours->Find(name));
     return absl::OkStatus();
@@ -63,7 +63,7 @@ int FindForCode(void* context, const char* name, const char* symbol,
         context, name, out);
   }
   return CallFromC(symbol, {{"name", name}, {"out", out}},
-                   [&] { return FindHere(context, name, out); });
+                   [&] { return FindInContext(context, name, out); });
 }
 
 // A function with C linkage is one and the same in every namespace, so these
@@ -91,7 +91,8 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   if (ret == nullptr) ret = &unused_value;
   if (ret_code == nullptr) ret_code = &unused_code;
   *ret_code = kTVMNullptr;
-  const auto* object = static_cast<FunctionObject*>(Object::OfHandle(function));
+  const auto* object =
+      static_cast<FunctionObject*>(Object::FromHandle(function));
   if (object == nullptr) {
     return Report(InvalidArgument(
         "TVMFuncCall: the handle is not a function of this runtime"));
@@ -107,7 +108,7 @@ int TVMFuncCall(TVMFunctionHandle function, TVMValue* args, int* type_codes,
   // Objects that compiled C++ returns need not be this runtime's.
   if (rc == 0 &&
       (*ret_code == kTVMPackedFuncHandle || *ret_code == kTVMModuleHandle)) {
-    ret->v_handle = Object::Give(Object::Adopt(ret->v_handle, *ret_code));
+    ret->v_handle = Object::ToHandle(Object::Adopt(ret->v_handle, *ret_code));
   }
   // An earlier call's error must not be taken for the reason.
   if (rc != 0 && !HasLastError()) {

@@ -159,7 +159,7 @@ TvmFunctionResult Module::TvmGetFunction(const void* name, const void*) {
     // The caller is C++, whose functions report errors by exceptions alone.
     throw std::runtime_error(std::string(function.status().message()));
   }
-  void* const given = Object::Give(function->object());
+  void* const given = Object::ToHandle(function->object());
   if (is_object ||
       FormOf(__builtin_return_address(0)) == ModuleForm::kStdNames) {
     return TvmFunctionResult(given);

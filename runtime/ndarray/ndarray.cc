@@ -31,7 +31,7 @@ struct Described {
   void* manager = nullptr;        // TVM's, for what a view is a view of.
   ObjectHeader* sides = nullptr;  // TVM's, a shape object.
 
-  static Described* Of(DLTensor* tensor) {
+  static Described* FromTensor(DLTensor* tensor) {
     return reinterpret_cast<Described*>(reinterpret_cast<char*>(tensor) -
                                         sizeof(ObjectHeader));
   }
@@ -66,8 +66,8 @@ struct NDArray::Box : Described, Memory {
     delete static_cast<Box*>(reinterpret_cast<Described*>(header));
   }
   // Returns null if the tensor is not in a box but in a container of TVM's.
-  static Box* Of(DLTensor* tensor) {
-    Described* const described = Described::Of(tensor);
+  static Box* FromTensor(DLTensor* tensor) {
+    Described* const described = Described::FromTensor(tensor);
     if (described->header.deleter != &Delete) return nullptr;
     return static_cast<Box*>(described);
   }
@@ -363,22 +363,22 @@ DLTensor* NDArray::LeakHandle() {
 
 NDArray NDArray::AdoptHandle(DLTensor* handle) {
   if (handle == nullptr) return NDArray();
-  Box* const box = Box::Of(handle);
+  Box* const box = Box::FromTensor(handle);
   if (box != nullptr) return NDArray(box);
   // A container that compiled C++ has made.
-  std::shared_ptr<void> owner(&Described::Of(handle)->header, [](void* held) {
-    static_cast<ObjectHeader*>(held)->Release();
-  });
+  std::shared_ptr<void> owner(
+      &Described::FromTensor(handle)->header,
+      [](void* held) { static_cast<ObjectHeader*>(held)->Release(); });
   return Borrow(*handle, std::move(owner));
 }
 
 NDArray NDArray::ShareHandle(DLTensor* handle) {
-  if (handle != nullptr) Described::Of(handle)->header.Retain();
+  if (handle != nullptr) Described::FromTensor(handle)->header.Retain();
   return AdoptHandle(handle);
 }
 
 ObjectHeader* NDArray::HeaderOf(DLTensor* handle) {
-  return &Described::Of(handle)->header;
+  return &Described::FromTensor(handle)->header;
 }
 
 // For tensors that C hands over: everything after this check may read the

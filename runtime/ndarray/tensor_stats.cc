@@ -24,7 +24,7 @@ Scan ScanOf(const Level& level, DLDataType dtype) {
 }  // namespace
 
 const Level& BestLevel() {
-  static const Level* const best = FirstThatWorks(AllLevels());
+  static const Level* const best = FirstSupported(AllLevels());
   return *best;
 }
 

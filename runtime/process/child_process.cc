@@ -443,7 +443,7 @@ bool RunningChild::HasEnded() const {
 
 // The thread that waited longest stands for the child: work is done when its
 // slowest thread is.
-int64_t RunningChild::WaitedForProcessorMs() const {
+int64_t RunningChild::CpuWaitMs() const {
   int64_t longest_ns = 0;
   std::error_code ignored;
   const std::string tasks = fmt::format("/proc/{}/task", pid_);
@@ -461,7 +461,7 @@ int64_t RunningChild::WaitedForProcessorMs() const {
 // Returns false if that took too long.
 bool RunningChild::WaitForEnd(int64_t limit_ms) const {
   auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
-  int64_t waited_before = limit_ms > 0 ? WaitedForProcessorMs() : 0;
+  int64_t waited_before = limit_ms > 0 ? CpuWaitMs() : 0;
   for (int64_t pause_us = 50;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
@@ -476,7 +476,7 @@ bool RunningChild::WaitForEnd(int64_t limit_ms) const {
       pause_us = std::min<int64_t>(pause_us * 2, 2000);
     }
     if (left.count() > 0) continue;
-    const int64_t waited = limit_ms > 0 ? WaitedForProcessorMs() : 0;
+    const int64_t waited = limit_ms > 0 ? CpuWaitMs() : 0;
     if (waited <= waited_before) return false;
     end += std::chrono::milliseconds(waited - waited_before);
     waited_before = waited;

@@ -44,7 +44,7 @@ class RunningChild {
   // Returns how long the thread of the child that had to wait most for a
   // processor has done so; 0 where the system does not say. Limits do not count
   // it: a busy machine is not a reason to call a child hung.
-  int64_t WaitedForProcessorMs() const;
+  int64_t CpuWaitMs() const;
   // Waits for its end and returns how it ended; after `limit_ms`, which is at
   // most kMostTimeLimitMs, and what it waited for a processor meanwhile, it and
   // the processes of its group are killed (kTimeout). Called once. Fails with

@@ -54,12 +54,12 @@ using LeftFloats = std::optional<FloatChange>;
 
 // Returns an error if the node has changed what later ones rely on. Checked in
 // the child, where the node has run: the parent would see none of it.
-absl::Status CheckLeft(const ArgumentRecord& arguments,
-                       const ProcessState& process) {
+absl::Status CheckSideEffects(const ArgumentRecord& arguments,
+                              const ProcessState& process) {
   constexpr size_t kNamedChanges = 3;
   const std::string change = arguments.FindChange();
   if (!change.empty()) return absl::AbortedError(change);
-  const auto changes = process.ChangesIn(ProcessState::Take());
+  const auto changes = process.ChangesIn(ProcessState::Capture());
   if (changes.empty()) return absl::OkStatus();
   return absl::AbortedError("left the process changed: " +
                             ListOf(changes, kNamedChanges));
@@ -118,11 +118,11 @@ class Isolation {
     const auto work = [&] {
       const ArgumentRecord arguments(executor_->InputsOf(node),
                                      executor_->OutputsOf(node));
-      const ProcessState process = ProcessState::Take();
+      const ProcessState process = ProcessState::Capture();
       FloatWatch watch(/*puts_back=*/true);
       absl::Status status = call();
       *left_floats_ = watch.Finish();
-      if (status.ok()) status = CheckLeft(arguments, process);
+      if (status.ok()) status = CheckSideEffects(arguments, process);
       if (status.ok()) CopyOutputs(node, /*is_child=*/true);
       return status;
     };

@@ -54,7 +54,7 @@ class Reader : public PipeReader {
       if (polled == Polled::kEnd) {
         state_ = State::kEnded;
       } else if (left.count() <= 0) {
-        GiveMoreTime(&end, &waited_before);
+        ExtendDeadline(&end, &waited_before);
       }
     }
     return false;
@@ -82,9 +82,9 @@ class Reader : public PipeReader {
   // Puts `end` off by the time that the child has waited for a processor;
   // without such a wait, the child counts as silent. What it had waited before
   // its last message is not known, and may be given once.
-  void GiveMoreTime(Clock::time_point* end,
-                    std::optional<int64_t>* waited_before) {
-    const int64_t waited = child_.WaitedForProcessorMs();
+  void ExtendDeadline(Clock::time_point* end,
+                      std::optional<int64_t>* waited_before) {
+    const int64_t waited = child_.CpuWaitMs();
     const int64_t more =
         std::min(waited - waited_before->value_or(0),
                  waited_before->has_value() ? kMostTimeLimitMs : limit_ms_);
@@ -144,7 +144,7 @@ PipeWriter::PipeWriter(int descriptor)
   inode_ = status.st_ino;
 }
 
-bool PipeWriter::IsThere() const {
+bool PipeWriter::IsStillOpen() const {
   struct stat status {};
   return fstat(descriptor_, &status) == 0 && status.st_dev == device_ &&
          status.st_ino == inode_;
@@ -154,7 +154,7 @@ absl::Status PipeWriter::Write(const void* data, size_t bytes) {
   // The work has forked, and both have come here.
   if (getpid() != process_) _exit(0);
   // The work may have closed it, and have opened a file in its place.
-  if (!IsThere()) {
+  if (!IsStillOpen()) {
     return Unavailable(
         "closed descriptors that are not its own, and the pipe to this process "
         "with them");

@@ -89,7 +89,7 @@ bool IsSameAction(const struct sigaction& a, const struct sigaction& b) {
 
 // Called before the first node and after each one, so it reads what system
 // calls tell and writes nothing.
-ProcessState ProcessState::Take() {
+ProcessState ProcessState::Capture() {
   ProcessState state;
   state.folder_ = WorkingFolder();
   state.lines_ = ReadLines();

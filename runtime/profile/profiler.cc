@@ -53,7 +53,7 @@ class TaskLog final : public TaskObserver {
   }
 
   // Returns the spans since the last time.
-  std::vector<WorkerSpan> Take() {
+  std::vector<WorkerSpan> DrainSpans() {
     const std::lock_guard lock(mutex_);
     return std::exchange(spans_, {});
   }
@@ -75,12 +75,12 @@ class WorkerObserver : public NodeObserver {
   ~WorkerObserver() override { TaskLog::Get().Close(); }
 
   absl::Status BeforeNode(const NodeRun&) override {
-    (void)TaskLog::Get().Take();
+    (void)TaskLog::Get().DrainSpans();
     return absl::OkStatus();
   }
 
   absl::Status AfterNode(const NodeRun& node) override {
-    for (WorkerSpan& span : TaskLog::Get().Take()) {
+    for (WorkerSpan& span : TaskLog::Get().DrainSpans()) {
       if (span.start_ns < node.time.start_ns ||
           span.end_ns > node.time.end_ns) {
         continue;

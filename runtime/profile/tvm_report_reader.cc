@@ -97,7 +97,7 @@ class ReportEvents {
     if (InCell() || IsAtPart("calls")) return Unexpected("an object");
     if (stack_.back().level == Level::kRow) return Open(Level::kCell);
     if (IsAtPart("device_metrics")) return Open(Level::kDevices);
-    row_ = RowToCome();
+    row_ = NextRow();
     size_.AddRow();
     return Open(Level::kRow);
   }
@@ -212,7 +212,7 @@ class ReportEvents {
     return true;
   }
 
-  Row* RowToCome() {
+  Row* NextRow() {
     const Frame& top = stack_.back();
     if (top.level == Level::kCalls) return &report_.calls.emplace_back();
     if (top.level == Level::kDevices) return &report_.device_metrics[top.key];

@@ -156,7 +156,7 @@ std::vector<Row> RowsOf(const TvmReport& report, bool sort, bool aggregate,
 
 // A name must neither break the lines of the table nor control the terminal.
 std::string CleanText(std::string_view text) {
-  return WithoutUnsafe(CleanUtf8(text), '?');
+  return ReplaceUnsafe(CleanUtf8(text), '?');
 }
 
 // TVM takes the locale from the environment; here it is the one that the

@@ -36,7 +36,7 @@ bool IsPlace(std::string_view part) {
 
 // Cuts the place off the beginning of the text and returns it, without its last
 // colon. Goes from colon to colon while what stands between them is a place.
-std::string CutPlace(std::string_view* text) {
+std::string ConsumePlace(std::string_view* text) {
   size_t end = 0;
   for (size_t next = text->find(kColon); next != std::string_view::npos;
        next = text->find(kColon, end)) {
@@ -134,7 +134,7 @@ Diagnostic DiagnosticOf(const absl::Status& status) {
   if (const size_t file = text.find(kColon); file != std::string_view::npos) {
     diagnostic.file = text.substr(0, file);
     text.remove_prefix(file + kColon.size());
-    const std::string place = CutPlace(&text);
+    const std::string place = ConsumePlace(&text);
     if (!place.empty()) diagnostic.file.append(kColon).append(place);
   }
   AddMessage(text, &diagnostic);
@@ -151,7 +151,7 @@ Diagnostic DiagnosticIn(const std::string& file, const absl::Status& status) {
     TakeLineAndColumn(&rest, &diagnostic);
     if (rest.starts_with(kColon)) text = rest.substr(kColon.size());
   }
-  diagnostic.path = CutPlace(&text);
+  diagnostic.path = ConsumePlace(&text);
   AddMessage(text, &diagnostic);
   return diagnostic;
 }

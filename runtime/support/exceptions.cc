@@ -24,7 +24,7 @@ struct First {
   std::optional<absl::Status> shortage;  // mutex
 };
 
-First& TheFirst() {
+First& FirstShortageState() {
   static auto* const first = new First();
   return *first;
 }
@@ -63,7 +63,7 @@ struct Handled {
 // std::length_error is what a container says of a size that no memory has.
 // `use` gets the text while the exception that owns it lives.
 template <typename Use>
-auto WithHandled(Use use) {
+auto WithCurrentException(Use use) {
   try {
     throw;
   } catch (const std::bad_alloc&) {
@@ -109,7 +109,7 @@ auto WithHandled(Use use) {
   if (std::current_exception() == nullptr) {
     SayAndEnd({Thrown::kNothing, "came to its end without a reason"});
   }
-  SayAndEnd(WithHandled([](Handled found) { return found; }));
+  SayAndEnd(WithCurrentException([](Handled found) { return found; }));
 }
 
 // A library that does not look at what malloc returned crashes on a null
@@ -142,7 +142,7 @@ void CatchCrashes() {
 
 absl::Status Shortage(std::string text) {
   absl::Status status = absl::ResourceExhaustedError(std::move(text));
-  First& first = TheFirst();
+  First& first = FirstShortageState();
   const std::lock_guard lock(first.mutex);
   if (!first.shortage.has_value()) {
     first.shortage =
@@ -152,7 +152,7 @@ absl::Status Shortage(std::string text) {
 }
 
 std::optional<absl::Status> FirstShortage() {
-  First& first = TheFirst();
+  First& first = FirstShortageState();
   const std::lock_guard lock(first.mutex);
   return first.shortage;
 }
@@ -196,7 +196,7 @@ std::string_view WorkingOn::Place() {
   return innermost == nullptr ? std::string_view() : innermost->place_;
 }
 
-void ForgetLeftPlace() { left_place.size = 0; }
+void ClearExceptionPlace() { left_place.size = 0; }
 
 // Running out of memory counts as a shortage of the process, since what was
 // worked on is missing in the results.
@@ -211,7 +211,7 @@ absl::Status StatusOfHandled(std::string_view place) {
   std::string where(left_place.text, left_place.size);
   left_place.size = 0;
   if (where.empty()) where = place;
-  return WithHandled([&](Handled handled) {
+  return WithCurrentException([&](Handled handled) {
     if (handled.kind == Thrown::kOutOfMemory) return OutOfMemory(where);
     if (!where.empty()) where += ": ";
     if (handled.kind == Thrown::kText) {

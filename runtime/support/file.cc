@@ -70,7 +70,7 @@ class NoFileSizeSignal {
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
 
-  void Came() { came_ = true; }
+  void MarkReceived() { came_ = true; }
 
  private:
   sigset_t signal_, before_;
@@ -87,7 +87,7 @@ absl::Status WriteAll(const OpenDescriptor& descriptor, const std::string& path,
     const ssize_t written = write(descriptor.get(), data, size);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      if (errno == EFBIG) no_signal.Came();
+      if (errno == EFBIG) no_signal.MarkReceived();
       return SystemError(path, "cannot write");
     }
     data += written;

@@ -27,7 +27,7 @@ std::atomic<uint32_t> generation{1};
 
 // Finding the state of a thread takes as long as reading the registers, so
 // functions find it once and pass it on.
-ThreadState& OfThread() {
+ThreadState& CurrentThreadState() {
   constinit thread_local ThreadState state;
   return state;
 }
@@ -211,12 +211,12 @@ FloatEnvironment UnpackFloats(uint32_t packed) {
 }
 
 DefaultFloatEnvironment::DefaultFloatEnvironment()
-    : was_default_(OfThread().is_default),
+    : was_default_(CurrentThreadState().is_default),
       sse_before_(_mm_getcsr()),
       x87_before_(ReadX87()) {
   if (!was_default_) {
-    OfThread().is_default = true;
-    OfThread().candidate = {sse_before_ & ~kSseFlags, x87_before_};
+    CurrentThreadState().is_default = true;
+    CurrentThreadState().candidate = {sse_before_ & ~kSseFlags, x87_before_};
   }
   WriteFloatEnvironment(DefaultFloats());
 }
@@ -224,8 +224,8 @@ DefaultFloatEnvironment::DefaultFloatEnvironment()
 DefaultFloatEnvironment::~DefaultFloatEnvironment() {
   FloatEnvironment wanted{sse_before_ & ~kSseFlags, x87_before_};
   if (!was_default_) {
-    wanted = OfThread().candidate;
-    OfThread().is_default = false;
+    wanted = CurrentThreadState().candidate;
+    CurrentThreadState().is_default = false;
   }
   _mm_setcsr((sse_before_ & kSseFlags) | wanted.sse);
   if (ReadX87() != wanted.x87) WriteX87(wanted.x87);
@@ -296,11 +296,11 @@ FloatEnvironment UnpackFloats(uint32_t packed) {
 }
 
 DefaultFloatEnvironment::DefaultFloatEnvironment()
-    : was_default_(OfThread().is_default) {
+    : was_default_(CurrentThreadState().is_default) {
   std::fegetenv(&before_);
   if (!was_default_) {
-    OfThread().candidate = ReadFloatEnvironment();
-    OfThread().is_default = true;
+    CurrentThreadState().candidate = ReadFloatEnvironment();
+    CurrentThreadState().is_default = true;
   }
   std::fesetenv(FE_DFL_ENV);
 }
@@ -310,8 +310,8 @@ DefaultFloatEnvironment::~DefaultFloatEnvironment() {
     std::fesetenv(&before_);
     return;
   }
-  OfThread().is_default = false;
-  WriteFloatEnvironment(OfThread().candidate);
+  CurrentThreadState().is_default = false;
+  WriteFloatEnvironment(CurrentThreadState().candidate);
 }
 
 #endif
@@ -319,7 +319,7 @@ DefaultFloatEnvironment::~DefaultFloatEnvironment() {
 namespace {
 
 // In a thread that does not judge, the registers are the candidate's.
-FloatEnvironment CandidateIn(const ThreadState& state) {
+FloatEnvironment CandidateFloatsOf(const ThreadState& state) {
   return state.is_default ? state.candidate : ReadRegisters();
 }
 
@@ -339,26 +339,28 @@ void ToDefault(const FloatEnvironment& now, ThreadState* state) {
 }  // namespace
 
 CandidateFloatEnvironment::CandidateFloatEnvironment()
-    : was_default_(OfThread().is_default) {
-  if (was_default_) ToCandidate(&OfThread());
+    : was_default_(CurrentThreadState().is_default) {
+  if (was_default_) ToCandidate(&CurrentThreadState());
 }
 
 CandidateFloatEnvironment::~CandidateFloatEnvironment() {
   if (!was_default_) return;
-  ThreadState& state = OfThread();
+  ThreadState& state = CurrentThreadState();
   state.candidate = ReadRegisters();
   ToDefault(state.candidate, &state);
 }
 
-FloatEnvironment CandidateFloats() { return CandidateIn(OfThread()); }
+FloatEnvironment CandidateFloats() {
+  return CandidateFloatsOf(CurrentThreadState());
+}
 
-bool HasDefaultFloats() { return OfThread().is_default; }
+bool HasDefaultFloats() { return CurrentThreadState().is_default; }
 
 KeepCandidateFloats::~KeepCandidateFloats() {
   if (CandidateFloats() == before_) return;
   CandidateFloatsChanged();
-  if (OfThread().is_default) {
-    OfThread().candidate = before_;
+  if (CurrentThreadState().is_default) {
+    CurrentThreadState().candidate = before_;
   } else {
     WriteFloatEnvironment(before_);
   }
@@ -369,15 +371,15 @@ ThreadFloats::ThreadFloats()
     : is_default_(HasDefaultFloats()), candidate_(CandidateFloats()) {}
 
 void ThreadFloats::Adopt() const {
-  OfThread().is_default = is_default_;
-  OfThread().candidate = candidate_;
+  CurrentThreadState().is_default = is_default_;
+  CurrentThreadState().candidate = candidate_;
   WriteFloatEnvironment(is_default_ ? DefaultFloats() : candidate_);
 }
 
 FloatWatch::FloatWatch(bool puts_back) : puts_back_(puts_back) {
-  ThreadState& state = OfThread();
+  ThreadState& state = CurrentThreadState();
   was_default_ = state.is_default;
-  before_ = CandidateIn(state);
+  before_ = CandidateFloatsOf(state);
   outer_ = std::exchange(state.watch, this);
   if (was_default_) ToCandidate(&state);
 }
@@ -388,7 +390,7 @@ FloatWatch::~FloatWatch() { (void)Finish(); }
 // none.
 std::optional<FloatChange> FloatWatch::Finish() {
   if (std::exchange(is_over_, true)) return std::nullopt;
-  ThreadState& state = OfThread();
+  ThreadState& state = CurrentThreadState();
   state.watch = outer_;
   const FloatEnvironment after = ReadRegisters();
   if (was_default_) {
@@ -409,6 +411,6 @@ uint32_t CandidateFloatsGeneration() {
 
 void CandidateFloatsChanged() { ++generation; }
 
-FloatWatch* FloatWatch::OfThisThread() { return OfThread().watch; }
+FloatWatch* FloatWatch::ForThisThread() { return CurrentThreadState().watch; }
 
 }  // namespace nodewise

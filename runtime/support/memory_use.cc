@@ -76,9 +76,9 @@ uint64_t AvailableMemory() {
   return limit == 0 ? available : std::min(available, Less(limit, used));
 }
 
-LittleMemory::LittleMemory() { ++little_memories; }
-LittleMemory::~LittleMemory() { --little_memories; }
-bool LittleMemory::IsWanted() { return little_memories > 0; }
+LowMemoryScope::LowMemoryScope() { ++little_memories; }
+LowMemoryScope::~LowMemoryScope() { --little_memories; }
+bool LowMemoryScope::IsWanted() { return little_memories > 0; }
 
 void ReturnFreedMemory() {
 #ifdef __GLIBC__

@@ -18,7 +18,7 @@ bool waits_briefly = false;
 
 // Whether libgomp is there and has not looked at its environment. Until then
 // it answers 1; later that means a single CPU, on which it does not poll.
-bool IsBeforeLibgomp() {
+bool IsLibgompUninitialised() {
   return NodewiseOmpThreads != nullptr && NodewiseOmpThreads() == 1;
 }
 
@@ -36,7 +36,7 @@ bool HasOneThread() {
   }
   if (HasOneThread()) return;
   // A host that loads this library late may read its environment meanwhile.
-  if (__libc_single_threaded == 0 || !IsBeforeLibgomp()) return;
+  if (__libc_single_threaded == 0 || !IsLibgompUninitialised()) return;
   waits_briefly = setenv("GOMP_SPINCOUNT", kSpinCount, 0) == 0;
 }
 

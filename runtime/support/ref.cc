@@ -4,6 +4,8 @@ namespace nodewise {
 
 // Not inline: its address tells our objects from those of others, and must be
 // one in the whole process.
-void DeleteObject(ObjectHeader* header) { delete RefCounted::OfHeader(header); }
+void DeleteObject(ObjectHeader* header) {
+  delete RefCounted::FromHeader(header);
+}
 
 }  // namespace nodewise

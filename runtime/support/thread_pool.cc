@@ -175,7 +175,7 @@ TaskGroup::TaskGroup(int num_tasks, int tasks_around, bool spin,
       task_(task),
       observer_(observer),
       has_default_floats_(HasDefaultFloats()),
-      watch_(FloatWatch::OfThisThread()),
+      watch_(FloatWatch::ForThisThread()),
       spin_(spin) {}
 
 bool TaskGroup::Barrier() {
@@ -224,7 +224,7 @@ void TaskGroup::RunTask(int task_id) noexcept {
 // A thread that TVM's pool makes has the environment of the one that launches,
 // and keeps what tasks leave in it. So does a worker here, if it has been made
 // before, for something else.
-void TaskGroup::TakeOverFloats(uint32_t* generation) const {
+void TaskGroup::AdoptFloats(uint32_t* generation) const {
   const uint32_t now = CandidateFloatsGeneration();
   if (*generation == now) return;
   WriteFloatEnvironment(launchers_floats_);
@@ -236,7 +236,7 @@ void TaskGroup::RunTaskElsewhere(int task_id, uint32_t* generation) {
     const DefaultFloatEnvironment floats;
     return RunTask(task_id);
   }
-  TakeOverFloats(generation);
+  AdoptFloats(generation);
   if (watch_ == nullptr) return RunTask(task_id);
   FloatWatch watch(watch_->puts_back());
   RunTask(task_id);
@@ -248,7 +248,7 @@ void TaskGroup::RunTaskElsewhere(int task_id, uint32_t* generation) {
 
 // A task may be compiled code, which throws what it likes.
 absl::Status TaskGroup::CallTask(int task_id) {
-  ForgetLeftPlace();  // The thread has run other code before.
+  ClearExceptionPlace();  // The thread has run other code before.
   try {
     return task_(task_id, *this);
   } catch (...) {
@@ -291,7 +291,7 @@ class ThreadPool {
     if (num_tasks == 0) {
       // Results depend on how sums are cut into tasks, so the number must not
       // depend on what other threads are doing at that moment.
-      lease = TakeUpTo(std::max(1, NumThreads() / tasks_around) - 1);
+      lease = LeaseUpTo(std::max(1, NumThreads() / tasks_around) - 1);
     } else {
       NODEWISE_ASSIGN_OR_RETURN(lease, TakeExactly(num_tasks - 1));
     }
@@ -312,7 +312,7 @@ class ThreadPool {
     for (Worker* each = lease.first; each != nullptr; each = each->next) {
       each->Join();
     }
-    GiveBack(lease);
+    ReturnLease(lease);
     absl::Status status = group.JoinedErrors();
     // The workers do not know what they worked on.
     if (absl::IsResourceExhausted(status) && !WorkingOn::Place().empty()) {
@@ -386,17 +386,17 @@ class ThreadPool {
   }
 
   absl::StatusOr<Lease> TakeExactly(int count) {
-    Lease lease = TakeUpTo(count);
+    Lease lease = LeaseUpTo(count);
     if (lease.count == count) return lease;
-    GiveBack(lease);
+    ReturnLease(lease);
     return ResourceExhausted(
         "thread pool: found {} threads, expected {} (ask for fewer tasks)",
         1 + lease.count, 1 + count);
   }
 
-  // Takes from the front, in the order in which GiveBack() puts workers there:
-  // a task gets the same worker again, and with it a warm cache.
-  Lease TakeUpTo(int count) {
+  // Takes from the front, in the order in which ReturnLease() puts workers
+  // there: a task gets the same worker again, and with it a warm cache.
+  Lease LeaseUpTo(int count) {
     if (count == 0) return {};
     const std::lock_guard lock(mutex_);
     Lease lease;
@@ -419,7 +419,7 @@ class ThreadPool {
     return lease;
   }
 
-  void GiveBack(const Lease& lease) {
+  void ReturnLease(const Lease& lease) {
     if (lease.count == 0) return;
     const std::lock_guard lock(mutex_);
     lease.last->next = idle_;

@@ -155,7 +155,7 @@ std::string PrintableJson(std::string_view json) {
   });
 }
 
-std::string WithoutUnsafe(std::string_view text, char instead) {
+std::string ReplaceUnsafe(std::string_view text, char instead) {
   return Replaced(
       text, [instead](const Character&, std::string* out) { *out += instead; });
 }
@@ -271,7 +271,7 @@ std::string ListOf(const std::vector<std::string>& names, size_t most) {
 }
 
 // With all 17 digits any two numbers read differently.
-std::pair<std::string, std::string> TellApart(double a, double b) {
+std::pair<std::string, std::string> FormatDistinct(double a, double b) {
   constexpr int kFewest = 6;
   constexpr int kMost = std::numeric_limits<double>::max_digits10;
   std::pair<std::string, std::string> texts;

@@ -170,16 +170,15 @@ class SweepObserver : public NodeObserver {
       if (graph.IsFunction(node)) continue;
       const auto outputs = run.OutputsOf(node);
       for (uint32_t o = 0; o < outputs.size(); ++o) {
-        LookForChange({node, Moment::kGiven, o}, graph.EntryOf(node, o),
-                      *outputs[o]);
+        SweepEntry({node, Moment::kGiven, o}, graph.EntryOf(node, o),
+                   *outputs[o]);
       }
     }
     return absl::OkStatus();
   }
 
   absl::Status BeforeNode(const NodeRun& node) override {
-    has_same_inputs_ =
-        LookAtInputs(node, Moment::kRead, /*finds_changes=*/true);
+    has_same_inputs_ = SweepInputs(node, Moment::kRead, /*finds_changes=*/true);
     return absl::OkStatus();
   }
 
@@ -191,7 +190,7 @@ class SweepObserver : public NodeObserver {
     }
     // If an output is in the memory of an input, the input differs with it.
     const bool has_same_outputs = LookAtOutputs(node);
-    LookAtInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
+    SweepInputs(node, Moment::kLeft, /*finds_changes=*/has_same_outputs);
     return absl::OkStatus();
   }
 
@@ -200,8 +199,8 @@ class SweepObserver : public NodeObserver {
     const Graph& graph = run.graph();
     for (const EntryRef& head : graph.heads) {
       const NodeId node{head.node};
-      LookForChange({node, Moment::kEnd, head.output}, graph.EntryOf(head),
-                    *run.OutputsOf(node)[head.output]);
+      SweepEntry({node, Moment::kEnd, head.output}, graph.EntryOf(head),
+                 *run.OutputsOf(node)[head.output]);
     }
   }
 
@@ -233,7 +232,7 @@ class SweepObserver : public NodeObserver {
   };
 
   // Returns whether the entry is as it was at this place in the first run.
-  bool Look(const Place& place, EntryId id, const DLTensor& tensor) {
+  bool IsAsInFirstRun(const Place& place, EntryId id, const DLTensor& tensor) {
     if (!IsHostMemory(tensor)) return true;
     const uint64_t hash = HashBytes(DataOf(tensor), run_->index().BytesOf(id));
     if (is_first_) hashes_[place] = hash;
@@ -243,9 +242,9 @@ class SweepObserver : public NodeObserver {
   }
 
   // Makes a finding if the entry has changed and was the same before.
-  void LookForChange(const Place& place, EntryId id, const DLTensor& tensor) {
+  void SweepEntry(const Place& place, EntryId id, const DLTensor& tensor) {
     const Entry before = entries_[id];
-    if (Look(place, id, tensor) || !before.is_same) return;
+    if (IsAsInFirstRun(place, id, tensor) || !before.is_same) return;
     if (Finding* const finding = NewFinding(place, id)) {
       finding->found = MessageFor(place, before.last);
     }
@@ -253,16 +252,16 @@ class SweepObserver : public NodeObserver {
 
   // Returns whether all are as in the first run. A change is a finding if
   // `finds_changes`.
-  bool LookAtInputs(const NodeRun& node, Moment moment, bool finds_changes) {
+  bool SweepInputs(const NodeRun& node, Moment moment, bool finds_changes) {
     const Graph& graph = node.run.graph();
     bool are_same = true;
     for (uint32_t i = 0; i < node.inputs.size(); ++i) {
       const EntryId id = graph.EntryOf(graph.node(node.node).inputs[i]);
       const Place place = {node.node, moment, i};
       if (finds_changes) {
-        LookForChange(place, id, *node.inputs[i]);
+        SweepEntry(place, id, *node.inputs[i]);
       } else {
-        Look(place, id, *node.inputs[i]);
+        IsAsInFirstRun(place, id, *node.inputs[i]);
       }
       are_same = are_same && entries_[id].is_same;
     }
@@ -272,14 +271,14 @@ class SweepObserver : public NodeObserver {
   bool LookAtOutputs(const NodeRun& node) {
     bool are_same = true;
     for (uint32_t o = 0; o < node.outputs.size(); ++o) {
-      LookAtOutput(node.node, o, *node.outputs[o]);
+      SweepOutput(node.node, o, *node.outputs[o]);
       const EntryId id = node.run.graph().EntryOf(node.node, o);
       are_same = are_same && entries_[id].is_same;
     }
     return are_same;
   }
 
-  void LookAtOutput(NodeId node, uint32_t output, const DLTensor& tensor) {
+  void SweepOutput(NodeId node, uint32_t output, const DLTensor& tensor) {
     if (!IsHostMemory(tensor)) return;
     const Place place = {node, Moment::kMade, output};
     const EntryId id = run_->graph().EntryOf(node, output);

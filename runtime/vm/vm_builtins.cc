@@ -223,7 +223,7 @@ absl::StatusOr<uint32_t> VmReader::ItemOf(VmInput* tuple, int64_t item) {
 VmReader::Result VmReader::TupleItem(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t item, IntOf(call, 1));
   if (VmInput* const input = InputOf(call.args[0])) {
-    NODEWISE_RETURN_IF_ERROR(BecomeTuple(input).status());
+    NODEWISE_RETURN_IF_ERROR(ReinterpretAsTuple(input).status());
     NODEWISE_ASSIGN_OR_RETURN(const uint32_t made, ItemOf(input, item));
     return Value{Kind::kTensor, program_.inputs[made].tensor};
   }
@@ -413,7 +413,7 @@ VmReader::Result VmReader::CheckNumberInfo(const Call& call) {
 }
 
 // What was read as a tensor before cannot be a tuple now.
-VmReader::Result VmReader::BecomeTuple(VmInput* input) {
+VmReader::Result VmReader::ReinterpretAsTuple(VmInput* input) {
   const VmTensor& tensor = program_.tensors[input->tensor];
   if (tensor.has_shape || tensor.has_dtype || tensor.is_used) {
     return BadBytecode("a tensor", "a tuple");
@@ -425,7 +425,8 @@ VmReader::Result VmReader::BecomeTuple(VmInput* input) {
 
 VmReader::Result VmReader::CheckTupleInfo(const Call& call) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t size, IntOf(call, 1));
-  if (VmInput* const input = InputOf(call.args[0])) return BecomeTuple(input);
+  if (VmInput* const input = InputOf(call.args[0]))
+    return ReinterpretAsTuple(input);
   NODEWISE_ASSIGN_OR_RETURN(const auto* const items, TupleOf(call, 0));
   if (size == static_cast<int64_t>(items->size())) return Value();
   return BadBytecode(fmt::format("a check for a tuple of {}", size),

@@ -214,7 +214,7 @@ class VmReader {
   absl::Status LearnShape(VmInput* input, size_t rank);
   absl::Status MatchDim(const Call& call, size_t place, Heap* heap,
                         int64_t given, int64_t* dim);
-  Result BecomeTuple(VmInput* input);
+  Result ReinterpretAsTuple(VmInput* input);
   Result CheckTensorInfo(const Call& call);
   absl::Status CheckRank(const Dims& dims, int64_t rank) const;
   Value RefuseInput(const VmInput& input, const char* what);

@@ -83,7 +83,7 @@ Peer StartPython() {
 
 class NamesSink : public TensorSink {
  public:
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     names_.push_back(item.key.Name());
     return absl::OkStatus();
   }

@@ -222,7 +222,7 @@ std::optional<OperationId> ActivationOf(const Network& network,
 
 absl::StatusOr<Spoilings> WrongBroadcast(const FaultPlace& place,
                                          RandomSource& random) {
-  if (place.region == nullptr) return Lacks(place.why_unknown);
+  if (place.region == nullptr) return NotPlantable(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;
   for (const OperationId id : SourceOperations(*place.region)) {
@@ -240,7 +240,8 @@ absl::StatusOr<Spoilings> WrongBroadcast(const FaultPlace& place,
     if (spoiling) made.push_back(*std::move(spoiling));
   }
   if (made.empty()) {
-    return Lacks("it repeats no tensor that could be repeated in another way");
+    return NotPlantable(
+        "it repeats no tensor that could be repeated in another way");
   }
   Shuffle(&made, random);
   return made;
@@ -248,7 +249,7 @@ absl::StatusOr<Spoilings> WrongBroadcast(const FaultPlace& place,
 
 absl::StatusOr<Spoilings> EarlyActivation(const FaultPlace& place,
                                           RandomSource& random) {
-  if (place.region == nullptr) return Lacks(place.why_unknown);
+  if (place.region == nullptr) return NotPlantable(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;
   for (const OperationId id : SourceOperations(*place.region)) {
@@ -264,7 +265,7 @@ absl::StatusOr<Spoilings> EarlyActivation(const FaultPlace& place,
       if (spoiling) made.push_back(*std::move(spoiling));
     }
   }
-  if (made.empty()) return Lacks("it has no activation behind a bias");
+  if (made.empty()) return NotPlantable("it has no activation behind a bias");
   Shuffle(&made, random);
   return made;
 }

@@ -19,7 +19,7 @@ bool HasElements(const NDArray& tensor) {
 }
 
 Spoiling Wrapped(size_t input, int bits) {
-  return BeforeTheCall(
+  return SpoilBeforeCall(
       fmt::format("an index into input {} has {} bits", input, bits),
       [input, bits](NodeCall* call) -> absl::Status {
         NODEWISE_ASSIGN_OR_RETURN(NDArray copy,
@@ -96,7 +96,7 @@ absl::StatusOr<Spoilings> WrappedIndex(const FaultPlace& place,
       if (CountOf(input) > int64_t{1} << bits) made.push_back(Wrapped(i, bits));
     }
   }
-  if (made.empty()) return Lacks("it reads no more than 32 elements");
+  if (made.empty()) return NotPlantable("it reads no more than 32 elements");
   Shuffle(&made, random);
   return made;
 }
@@ -118,7 +118,8 @@ absl::StatusOr<Spoilings> OverwrittenInput(const FaultPlace& place,
     }
   }
   if (made.empty()) {
-    return Lacks("its result has room in no tensor of floats that it reads");
+    return NotPlantable(
+        "its result has room in no tensor of floats that it reads");
   }
   Shuffle(&made, random);
   return made;

@@ -142,7 +142,7 @@ absl::StatusOr<Evaluated> WithoutRest(const OperationCall& call,
   const std::vector<double> zeros = ZerosOf(call.inputs, sum.zero_of_terms);
   std::vector<double> numbers = ToDoubles(input);
   if (zeros.empty() || numbers.size() % zeros.size() != 0) {
-    return Lacks("its zero points are not by channel");
+    return NotPlantable("its zero points are not by channel");
   }
   const size_t of_one_zero = numbers.size() / zeros.size();
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -204,7 +204,7 @@ absl::StatusOr<Evaluated> Saturated(const OperationCall& call, Limit limit,
 // The largest power of two below the largest sum; 0 if that is not known.
 double LargestPowerBelow(const FaultPlace& place, OperationId id,
                          size_t zero_of_result) {
-  const auto trial = RegionTrial::Of(place, id);
+  const auto trial = RegionTrial::Create(place, id);
   if (!trial.ok()) return 0;
   const double zero = ZerosOf(trial->inputs(), zero_of_result)[0];
   double largest = 0;
@@ -224,13 +224,14 @@ double LargestPowerBelow(const FaultPlace& place, OperationId id,
 
 absl::StatusOr<Spoilings> RestNotSummed(const FaultPlace& place,
                                         RandomSource& random) {
-  if (place.region == nullptr) return Lacks(place.why_unknown);
+  if (place.region == nullptr) return NotPlantable(place.why_unknown);
   Spoilings made;
   for (const OperationId id : SourceOperations(*place.region)) {
     AddLostRests(place, id, &made);
   }
   if (made.empty()) {
-    return Lacks("it adds up nothing that blocks of 4 to 32 leave a rest of");
+    return NotPlantable(
+        "it adds up nothing that blocks of 4 to 32 leave a rest of");
   }
   Shuffle(&made, random);
   return made;
@@ -238,7 +239,7 @@ absl::StatusOr<Spoilings> RestNotSummed(const FaultPlace& place,
 
 absl::StatusOr<Spoilings> SaturatedSums(const FaultPlace& place,
                                         RandomSource& random) {
-  if (place.region == nullptr) return Lacks(place.why_unknown);
+  if (place.region == nullptr) return NotPlantable(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;
   for (const OperationId id : SourceOperations(*place.region)) {
@@ -258,7 +259,8 @@ absl::StatusOr<Spoilings> SaturatedSums(const FaultPlace& place,
         }));
     if (spoiling) made.push_back(*std::move(spoiling));
   }
-  if (made.empty()) return Lacks("it adds up nothing that could saturate");
+  if (made.empty())
+    return NotPlantable("it adds up nothing that could saturate");
   Shuffle(&made, random);
   return made;
 }

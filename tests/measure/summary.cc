@@ -33,7 +33,7 @@ struct Counts {
     outputs_off += result.size == "outputs off";
     seconds += result.seconds;
   }
-  uint64_t Of(std::initializer_list<Outcome> outcomes) const {
+  uint64_t SumOfOutcomes(std::initializer_list<Outcome> outcomes) const {
     uint64_t sum = 0;
     for (const Outcome outcome : outcomes) {
       const auto found = of.find(outcome);
@@ -80,17 +80,20 @@ std::string FaultTable(const std::string& title, const std::string& head,
   table.AddRow({head, "faults", "found", "exact", "inconclusive", "missed",
                 "others named", "died or hung", "failed", "ms each"});
   for (const auto& [key, counts] : groups) {
-    const uint64_t found =
-        counts.Of({Outcome::kExact, Outcome::kExtra, Outcome::kMisnamed});
-    const uint64_t exact = counts.Of({Outcome::kExact});
+    const uint64_t found = counts.SumOfOutcomes(
+        {Outcome::kExact, Outcome::kExtra, Outcome::kMisnamed});
+    const uint64_t exact = counts.SumOfOutcomes({Outcome::kExact});
     table.AddRow(
         {key, fmt::format("{}", counts.all), Percent(found, counts.all),
          Percent(exact, counts.all),
-         fmt::format("{}", counts.Of({Outcome::kInconclusive})),
-         fmt::format("{}", counts.Of({Outcome::kMissed})),
-         fmt::format("{}", counts.Of({Outcome::kExtra, Outcome::kOther})),
-         fmt::format("{}", counts.Of({Outcome::kDied, Outcome::kHung})),
-         fmt::format("{}", counts.Of({Outcome::kFailed})), MeanMs(counts)});
+         fmt::format("{}", counts.SumOfOutcomes({Outcome::kInconclusive})),
+         fmt::format("{}", counts.SumOfOutcomes({Outcome::kMissed})),
+         fmt::format("{}",
+                     counts.SumOfOutcomes({Outcome::kExtra, Outcome::kOther})),
+         fmt::format("{}",
+                     counts.SumOfOutcomes({Outcome::kDied, Outcome::kHung})),
+         fmt::format("{}", counts.SumOfOutcomes({Outcome::kFailed})),
+         MeanMs(counts)});
   }
   return fmt::format("{}\n{}\n", title, table.ToString(2, 0));
 }
@@ -102,13 +105,14 @@ std::string CleanTable(const Groups& groups) {
                 "outputs beyond tolerance", "died or hung", "failed",
                 "ms each"});
   for (const auto& [key, counts] : groups) {
-    table.AddRow(
-        {key, fmt::format("{}", counts.all),
-         fmt::format("{}", counts.Of({Outcome::kAccused})),
-         fmt::format("{}", counts.with_inconclusive),
-         fmt::format("{}", counts.outputs_off),
-         fmt::format("{}", counts.Of({Outcome::kDied, Outcome::kHung})),
-         fmt::format("{}", counts.Of({Outcome::kFailed})), MeanMs(counts)});
+    table.AddRow({key, fmt::format("{}", counts.all),
+                  fmt::format("{}", counts.SumOfOutcomes({Outcome::kAccused})),
+                  fmt::format("{}", counts.with_inconclusive),
+                  fmt::format("{}", counts.outputs_off),
+                  fmt::format("{}", counts.SumOfOutcomes(
+                                        {Outcome::kDied, Outcome::kHung})),
+                  fmt::format("{}", counts.SumOfOutcomes({Outcome::kFailed})),
+                  MeanMs(counts)});
   }
   return fmt::format("clean runs\n{}\n", table.ToString(2, 0));
 }

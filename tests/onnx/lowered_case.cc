@@ -49,7 +49,7 @@ absl::StatusOr<Lowered> LowerFor(Network* network,
                                  std::vector<NDArray>* inputs) {
   for (size_t i = 0; i < inputs->size(); ++i) {
     NODEWISE_RETURN_IF_ERROR(network->SetInputType(
-        network->inputs()[i], TensorType::Of(*(*inputs)[i])));
+        network->inputs()[i], TensorType::From(*(*inputs)[i])));
   }
   return LowerFrozen(network, inputs);
 }

@@ -254,7 +254,7 @@ inline const OpSet& Ops() {
 // The attributes of an operator without any, or of those given.
 template <typename Class>
 OpAttrs AttrsOf(Class op = {}) {
-  return OpAttrs::Of(Ops().FindType(&kTypeTag<Class>), op);
+  return OpAttrs::From(Ops().FindType(&kTypeTag<Class>), op);
 }
 
 // The text of a network with everything in it.

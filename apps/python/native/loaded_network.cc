@@ -41,7 +41,7 @@ class KeepingSink : public TensorSink {
   KeepingSink(std::string wanted, const std::atomic<bool>& cancel)
       : wanted_(std::move(wanted)), cancel_(cancel) {}
 
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (cancel_.load(std::memory_order_relaxed)) {
       return Cancelled("the run was cancelled");
     }

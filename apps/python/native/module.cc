@@ -176,7 +176,7 @@ class TensorFile : private TensorSink {
       : source_(std::move(source)) {}
 
   // An item without contents is not a tensor to be had.
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (item.tensor == nullptr) return absl::OkStatus();
     std::string name = item.key.Name();
     const bool is_new = !known_.contains(name);

@@ -9,7 +9,7 @@ namespace {
 
 // Computing in a shorter type is told apart: it is how the runtime works, and
 // not a fault of an operation.
-std::string AccusedText(const AdapterTrial& trial) {
+std::string AccusedOperationsText(const AdapterTrial& trial) {
   if (trial.outcome == AdapterTrial::Outcome::kFailed) return "did not run";
   const std::string accused = ListOf(trial.accused, 3);
   if (trial.precision.empty()) return accused.empty() ? "none" : accused;
@@ -108,7 +108,8 @@ Report ReportOf(const AdapterCheck& check, const AdapterCheckOptions& options) {
                       ? "nothing"
                       : fmt::format("{}: {}", Printable(trial.operation),
                                     Printable(trial.change)),
-                  AccusedText(trial), std::string(NameOf(trial.outcome))});
+                  AccusedOperationsText(trial),
+                  std::string(NameOf(trial.outcome))});
     AddTrial(trial, &report.json);
   }
   report.json.EndArray();

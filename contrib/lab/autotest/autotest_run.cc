@@ -26,8 +26,8 @@ struct Turn {
 
 // Operators take turns in this order. A gradient comes right behind its
 // operator, so that a run that ends early has mostly tested both.
-std::vector<Turn> TurnsOf(absl::Span<const OperatorDef* const> rows,
-                          AutotestWith with) {
+std::vector<Turn> AlternatingCases(absl::Span<const OperatorDef* const> rows,
+                                   AutotestWith with) {
   std::vector<Turn> turns;
   for (const OperatorDef* row : rows) {
     if (with != AutotestWith::kBackward) turns.push_back({row, false});
@@ -153,7 +153,7 @@ class AutotestRun {
     if (batch->empty()) return;
     RunPrepared(candidate_, *batch,
                 [this](NumberedCase& prepared, CandidateAnswer answer) {
-                  Take(&prepared, std::move(answer));
+                  AddAnswer(&prepared, std::move(answer));
                 });
     batch->clear();
     if (options_.progress != nullptr) {
@@ -162,7 +162,7 @@ class AutotestRun {
   }
 
   // Counts what has come of each set, and follows the first finding.
-  void Take(NumberedCase* prepared, CandidateAnswer answer) {
+  void AddAnswer(NumberedCase* prepared, CandidateAnswer answer) {
     OperatorCount& count = result_.operators[prepared->name];
     bool has_found = false;
     for (size_t set = 0; set < prepared->sets.size(); ++set) {
@@ -277,7 +277,7 @@ uint64_t AutotestResult::CountOf(CaseOutcome outcome) const {
 
 std::unique_ptr<CaseSource> OperatorSource(
     absl::Span<const OperatorDef* const> rows, AutotestWith with) {
-  const std::vector<Turn> turns = TurnsOf(rows, with);
+  const std::vector<Turn> turns = AlternatingCases(rows, with);
   return std::make_unique<CaseSource>(CaseSource{
       [turns](uint64_t number) {
         const Turn& turn = turns[number % turns.size()];
@@ -308,8 +308,8 @@ std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source) {
 
 // Each source gets numbers without gaps, so that one which takes turns itself
 // leaves none out.
-std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
-                                    std::unique_ptr<CaseSource> second) {
+std::unique_ptr<CaseSource> AlternatingCases(
+    std::unique_ptr<CaseSource> first, std::unique_ptr<CaseSource> second) {
   const CaseSource both[] = {std::move(*first), std::move(*second)};
   return std::make_unique<CaseSource>(CaseSource{
       [both](uint64_t number) { return both[number % 2].name_of(number / 2); },

@@ -58,7 +58,8 @@ CaseVerdict VerdictOf(size_t output, TensorComparison comparison) {
   return verdict;
 }
 
-absl::Status CheckDemand(const InputDomain& domain, const NDArray& tensor) {
+absl::Status CheckDemandedDomain(const InputDomain& domain,
+                                 const NDArray& tensor) {
   if (domain.may_be_nan || !tensor.defined() || !IsFloat(tensor.dtype())) {
     return absl::OkStatus();
   }
@@ -70,9 +71,9 @@ absl::Status CheckDemand(const InputDomain& domain, const NDArray& tensor) {
 
 // The reference, but for the signs of the zeros that one operation makes: none
 // is judged, so nothing that follows from one may be.
-class OtherZeros : public Evaluator {
+class ZeroSignFlipper : public Evaluator {
  public:
-  explicit OtherZeros(OperationId of) : of_(of) {}
+  explicit ZeroSignFlipper(OperationId of) : of_(of) {}
 
   absl::StatusOr<Evaluated> Evaluate(
       OperationCall call, const EvalArgs::Options& options) const override {
@@ -101,8 +102,8 @@ bool IsSameNumber(double x, double y) {
 }
 
 // Returns whether the two differ in more than signs of zeros.
-bool DiffersBySomeNumber(const NDArray& a, const NDArray& b) {
-  if (!(TensorType::Of(*a) == TensorType::Of(*b))) return true;
+bool DiffersBeyondZeroSigns(const NDArray& a, const NDArray& b) {
+  if (!(TensorType::From(*a) == TensorType::From(*b))) return true;
   if (!IsFloat(a.dtype())) return !HasEqualBytes(a, b);
   return !std::ranges::equal(ToDoubles(a), ToDoubles(b), &IsSameNumber);
 }
@@ -111,12 +112,13 @@ bool DiffersBySomeNumber(const NDArray& a, const NDArray& b) {
 // and 1 / -0 are far apart. Each operation is tried alone, with the signs of
 // all of its zeros turned; a network that cannot be run then counts as one that
 // hangs on them.
-bool HangsOnZeros(const Network& network, const std::vector<NDArray>& inputs,
-                  const NDArray& expected, size_t output) {
+bool DependsOnZeroSigns(const Network& network,
+                        const std::vector<NDArray>& inputs,
+                        const NDArray& expected, size_t output) {
   return std::ranges::any_of(network.order(), [&](OperationId id) {
-    const OtherZeros evaluator(id);
+    const ZeroSignFlipper evaluator(id);
     const auto other = Interpreter(network, evaluator).Run(inputs);
-    return !other.ok() || DiffersBySomeNumber((*other)[output], expected);
+    return !other.ok() || DiffersBeyondZeroSigns((*other)[output], expected);
   });
 }
 
@@ -151,7 +153,7 @@ bool OverflowsSomewhere(const NDArray& expected, const NDArray& actual,
   return compared.ok() && !compared->is_wrong();
 }
 
-CaseVerdict CouldNotJudge(size_t output, const absl::Status& status) {
+CaseVerdict InconclusiveVerdict(size_t output, const absl::Status& status) {
   return {CaseOutcome::kInconclusive, output, std::string(status.message())};
 }
 
@@ -194,11 +196,12 @@ absl::StatusOr<CaseVerdict> ByBounds(Evidence& evidence, size_t output,
 
 // For a network of several operations: makes a mismatch inconclusive where a
 // correct candidate may differ as well.
-void Excuse(const Evidence& evidence, const NDArray& expected,
-            const NDArray& actual, BoundSource& bounds, CaseVerdict* verdict) {
+void DowngradeMismatch(const Evidence& evidence, const NDArray& expected,
+                       const NDArray& actual, BoundSource& bounds,
+                       CaseVerdict* verdict) {
   if (evidence.network.order().size() < 2) return;
-  if (HangsOnZeros(evidence.network, evidence.set.inputs, expected,
-                   verdict->output)) {
+  if (DependsOnZeroSigns(evidence.network, evidence.set.inputs, expected,
+                         verdict->output)) {
     verdict->reason = "follows from the sign of a zero on the way";
   } else if (verdict->comparison.has_value() &&
              verdict->comparison->metrics.non_finite() > 0 &&
@@ -226,9 +229,10 @@ CaseVerdict JudgeOutputs(Evidence evidence,
     if (!actual[i].defined()) return WrongType(i, "no tensor");
     if (!(actual[i].dtype() == expected[i].dtype()) ||
         actual[i].shape() != expected[i].shape()) {
-      return WrongType(i, fmt::format("is {}, expected {}",
-                                      ToString(TensorType::Of(*actual[i])),
-                                      ToString(TensorType::Of(*expected[i]))));
+      return WrongType(i,
+                       fmt::format("is {}, expected {}",
+                                   ToString(TensorType::From(*actual[i])),
+                                   ToString(TensorType::From(*expected[i]))));
     }
     is_equal = is_equal && HasEqualBytes(expected[i], actual[i]);
   }
@@ -238,7 +242,7 @@ CaseVerdict JudgeOutputs(Evidence evidence,
             "the gradient is not finite, and depends on what is rounded"};
   }
   const auto run = RunWithLazyBounds(evidence.network, evidence.set.inputs);
-  if (!run.ok()) return CouldNotJudge(0, run.status());
+  if (!run.ok()) return InconclusiveVerdict(0, run.status());
   CaseVerdict worst;
   for (size_t i = 0; i < expected.size(); ++i) {
     const TensorKey key{"y", static_cast<uint32_t>(i), TensorRole::kOutput,
@@ -247,7 +251,7 @@ CaseVerdict JudgeOutputs(Evidence evidence,
                     .tensor = expected[i].tensor(),
                     .bound_source = &(*run)->bounds(i)};
     auto by_bounds = ByBounds(evidence, i, item, *actual[i]);
-    if (!by_bounds.ok()) return CouldNotJudge(i, by_bounds.status());
+    if (!by_bounds.ok()) return InconclusiveVerdict(i, by_bounds.status());
     CaseVerdict verdict = *std::move(by_bounds);
     if (verdict.outcome < CaseOutcome::kMismatch && evidence.set.is_exact &&
         !MayRoundExactSums(evidence.network)) {
@@ -259,7 +263,8 @@ CaseVerdict JudgeOutputs(Evidence evidence,
       }
     }
     if (verdict.outcome == CaseOutcome::kMismatch) {
-      Excuse(evidence, expected[i], actual[i], (*run)->bounds(i), &verdict);
+      DowngradeMismatch(evidence, expected[i], actual[i], (*run)->bounds(i),
+                        &verdict);
     }
     if (verdict.outcome > worst.outcome) worst = std::move(verdict);
   }
@@ -291,7 +296,7 @@ CandidateOutputs CaseReference::Run(const std::vector<NDArray>& inputs) const {
   for (size_t i = 0; i < network_.inputs().size(); ++i) {
     const auto demand = demands_.find(network_.inputs()[i]);
     if (demand == demands_.end()) continue;
-    NODEWISE_RETURN_IF_ERROR(CheckDemand(demand->second, inputs[i]));
+    NODEWISE_RETURN_IF_ERROR(CheckDemandedDomain(demand->second, inputs[i]));
   }
   InterpretOptions options;
   options.observe = [this](const OperationRun& run) -> absl::StatusOr<bool> {
@@ -299,7 +304,7 @@ CandidateOutputs CaseReference::Run(const std::vector<NDArray>& inputs) const {
       const auto demand = demands_.find(run.operation.outputs[i]);
       if (demand == demands_.end()) continue;
       NODEWISE_RETURN_IF_ERROR(
-          CheckDemand(demand->second, run.result.outputs[i]));
+          CheckDemandedDomain(demand->second, run.result.outputs[i]));
     }
     return false;
   };

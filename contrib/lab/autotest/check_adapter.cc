@@ -47,7 +47,7 @@ struct SpoiledResult {
 };
 
 struct ValueKeeper : public TensorSink {
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (item.tensor == nullptr) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(values[std::string(item.key.node)], item.Keep());
     return absl::OkStatus();
@@ -148,12 +148,12 @@ class SpoiledRunner : public Runner {
     SpoilingSink(const std::string& value, const NDArray& spoiled,
                  TensorSink* next)
         : value_(value), spoiled_(spoiled), next_(next) {}
-    absl::Status Take(const TensorItem& item) override {
-      if (item.key.node != value_) return next_->Take(item);
+    absl::Status Consume(const TensorItem& item) override {
+      if (item.key.node != value_) return next_->Consume(item);
       TensorItem shown{item.key};
       shown.tensor = spoiled_.tensor();
       shown.lasting = spoiled_;
-      return next_->Take(shown);
+      return next_->Consume(shown);
     }
 
    private:
@@ -473,8 +473,8 @@ bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
 }
 
 // Returns the operation and all that depend on it.
-std::set<std::string> WithWhatFollows(const Network& network,
-                                      const std::string& operation) {
+std::set<std::string> WithDependents(const Network& network,
+                                     const std::string& operation) {
   std::set<std::string> followers;
   std::set<ValueId> reached;
   for (const OperationId id : network.order()) {
@@ -501,7 +501,7 @@ Names CarriedInto(const NetworkProgram& program, const CheckedNetwork& checked,
                   const Planted& changed, const Names& accused) {
   const Network& network = *checked.network;
   const std::set<std::string> followers =
-      WithWhatFollows(network, changed.operation);
+      WithDependents(network, changed.operation);
   Names others;
   for (const std::string& name : accused) {
     if (!followers.contains(name) && network.HasOperation(name)) {

@@ -161,14 +161,14 @@ std::string NumbersOf(const NDArray& tensor) {
 std::string Line(const std::string& name, const NDArray& tensor) {
   if (!tensor.defined()) return fmt::format("  {}: none\n", Printable(name));
   return fmt::format("  {}: {} {}\n", Printable(name),
-                     ToString(TensorType::Of(*tensor)), NumbersOf(tensor));
+                     ToString(TensorType::From(*tensor)), NumbersOf(tensor));
 }
 
 constexpr const char* kForwardFile = "/forward.onnx";
 
 // The case that the model of a folder is the gradient of: none, unless there is
 // such a file and its inputs and outputs have the names of a gradient's.
-absl::StatusOr<std::shared_ptr<const BackwardCase>> ReadForward(
+absl::StatusOr<std::shared_ptr<const BackwardCase>> ReadForwardCase(
     const std::string& folder, const Network& gradient) {
   const std::string path = folder + kForwardFile;
   std::error_code ignored;
@@ -400,7 +400,7 @@ absl::StatusOr<AutotestFinding> JudgeFolder(const std::string& folder,
   AutotestFinding found;
   found.made.network = std::make_shared<const Network>(*std::move(network));
   const Network& read = *found.made.network;
-  NODEWISE_ASSIGN_OR_RETURN(found.made.backward, ReadForward(folder, read));
+  NODEWISE_ASSIGN_OR_RETURN(found.made.backward, ReadForwardCase(folder, read));
   for (size_t i = 0; i < read.inputs().size(); ++i) {
     const auto path = fmt::format("{}/test_data_set_0/input_{}.pb", folder, i);
     NODEWISE_ASSIGN_OR_RETURN(const auto tensors, ReadTensorFile(path));

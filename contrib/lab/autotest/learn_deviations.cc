@@ -47,7 +47,7 @@ class Group {
   Group(std::string operation, std::string dtype)
       : learned_{std::move(operation), std::move(dtype)} {}
 
-  void AddJudged() { ++learned_.judged; }
+  void CountJudged() { ++learned_.judged; }
 
   // Takes a case that no correct kernel makes. After the first fault the others
   // are only counted: the operator gets no row in any case.
@@ -132,7 +132,7 @@ class Group {
     std::string text = worst.judgement.reason;
     if (!worst.is_equal()) {
       const ElementDifference& at = worst.Worst();
-      const auto [found, expected] = TellApart(at.actual, at.expected);
+      const auto [found, expected] = FormatDistinct(at.actual, at.expected);
       text += fmt::format(" (found {}, expected {})", found, expected);
     }
     if (cause.has_value()) text += ": its " + cause->words;
@@ -186,7 +186,7 @@ class DeviationLearner {
     auto made = DrawNumber(*source_, options_.seed, number, &choices, &refused);
     if (!made.ok()) return;
     PreparedCase lesson(*std::move(made));
-    const Configuration further = WithFurther(lesson.made.configuration);
+    const Configuration further = WithWiderRanges(lesson.made.configuration);
     for (uint64_t set = 0; set < options_.sets; ++set) {
       Choices drawn(RandomSource(options_.seed,
                                  fmt::format("lesson {}.{}", number, set)));
@@ -200,7 +200,7 @@ class DeviationLearner {
 
   // Far from zero many functions flatten, and kernels approximate them in
   // another way there.
-  static Configuration WithFurther(Configuration configuration) {
+  static Configuration WithWiderRanges(Configuration configuration) {
     for (CaseInput& input : configuration.inputs) {
       InputDomain& domain = input.domain;
       if (domain.is_whole) continue;
@@ -215,14 +215,14 @@ class DeviationLearner {
       RunPrepared(
           candidate_, *batch,
           [this](const PreparedCase& lesson, const CandidateAnswer& answer) {
-            Take(lesson, answer);
+            LearnFrom(lesson, answer);
           });
     }
     batch->clear();
   }
 
   // A set that ended in a crash or a hang counts as judged, and is a fault.
-  void Take(const PreparedCase& lesson, const CandidateAnswer& answer) {
+  void LearnFrom(const PreparedCase& lesson, const CandidateAnswer& answer) {
     const std::string title(TitleOf(lesson.made));
     tried_.insert(title);
     for (size_t set = 0; set < lesson.sets.size(); ++set) {
@@ -240,7 +240,7 @@ class DeviationLearner {
       const std::string dtype = ToString(output.dtype());
       Group& group =
           groups_.try_emplace({title, dtype}, title, dtype).first->second;
-      group.AddJudged();
+      group.CountJudged();
       if (!IsFinding(verdict.outcome)) continue;
       group.Add(*lesson.made.network, lesson.sets[set], *expected,
                 found.ok() ? *found : std::vector<NDArray>(), verdict);

@@ -116,7 +116,7 @@ class Closing {
 
   template <typename Class>
   absl::Status Replace(const Class& op) {
-    NewOperation copy{OpAttrs::Of(&operation_.def(), op), operation_.inputs};
+    NewOperation copy{OpAttrs::From(&operation_.def(), op), operation_.inputs};
     std::vector<ValueId> from;
     for (const ValueId output : operation_.outputs) {
       if (output == kNoValue) {
@@ -313,7 +313,8 @@ void IfRule(Rule& r, const ops::If& op) {
   }
   const Terms gradients =
       r.writer.AddAll(ops::If{made[0], made[1]}, inputs, slots.size());
-  for (size_t i = 0; i < slots.size(); ++i) r.Give(slots[i], gradients[i]);
+  for (size_t i = 0; i < slots.size(); ++i)
+    r.SetGradient(slots[i], gradients[i]);
 }
 
 // --- Loop ---
@@ -341,7 +342,7 @@ class LoopGradient {
     if (reached.empty() || wanted_.empty()) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(Network gradient,
                               GradientOfBody(body_, reached, wanted_));
-    return GoBack(std::move(gradient));
+    return Backpropagate(std::move(gradient));
   }
 
  private:
@@ -406,7 +407,7 @@ class LoopGradient {
     return Terms(made.begin() + static_cast<ptrdiff_t>(carried), made.end());
   }
 
-  absl::Status GoBack(Network gradient) {
+  absl::Status Backpropagate(Network gradient) {
     BodyEditor editor(std::move(gradient));
     Numbers needed;
     for (size_t i = 2; i < captures_; ++i) {
@@ -446,7 +447,7 @@ class LoopGradient {
     const Terms gradients =
         w_.AddAll(ops::Loop{std::move(graph)}, inputs, made.size());
     for (size_t n = 0; n < wanted_.size(); ++n) {
-      r_.Give(wanted_[n], gradients[n]);
+      r_.SetGradient(wanted_[n], gradients[n]);
     }
     return w_.status();
   }
@@ -520,7 +521,7 @@ class ScanAsLoop {
     Terms made =
         w_.AddAll(ops::Loop{std::move(graph)}, inputs, outputs.size() - 1);
     for (size_t i = states_; i < made.size(); ++i) {
-      made[i] = Laid(made[i], i - states_);
+      made[i] = InScanLayout(made[i], i - states_);
     }
     NODEWISE_RETURN_IF_ERROR(w_.status());
     return made;
@@ -532,7 +533,7 @@ class ScanAsLoop {
                      r_.x(states_ + k).rank());
   }
   // What has been stacked along side 0, as the attributes want it.
-  Term Laid(Term stacked, size_t k) const {
+  Term InScanLayout(Term stacked, size_t k) const {
     const int64_t rank = stacked.rank();
     if (AttributeAt(op_.scan_output_directions, k) == 1) {
       Sizes back = Counting(0, length_);

@@ -17,7 +17,9 @@ namespace {
 Term AboveZero(Term x, Term a, Term b) { return Choose(Greater(x, 0), a, b); }
 
 // The cotangent where the condition holds; what is cut off there is constant.
-Term PassedWhere(Term condition, Term dy) { return Choose(condition, dy, 0.0); }
+Term GradientWhere(Term condition, Term dy) {
+  return Choose(condition, dy, 0.0);
+}
 
 // The coefficients of the second formula are ONNX's.
 Terms DefineGelu(Rule& r) {
@@ -34,7 +36,7 @@ Terms DefineGelu(Rule& r) {
 Term HardSigmoidFormula(Point p, const ops::HardSigmoid& op) {
   const Term line = p.x * double{op.alpha} + double{op.beta};
   const Term is_inside = Both(Greater(line, 0), Less(line, 1));
-  return PassedWhere(is_inside, p.dy * double{op.alpha});
+  return GradientWhere(is_inside, p.dy * double{op.alpha});
 }
 
 Term SeluFormula(Point p, const ops::Selu& op) {
@@ -45,7 +47,7 @@ Term SeluFormula(Point p, const ops::Selu& op) {
 // Trained, the mask is another one in each run.
 void DropoutRule(Rule& r) {
   if (r.has(2)) return r.Refuse("where a mode of training is given");
-  r.Give(0, r.dy());
+  r.SetGradient(0, r.dy());
 }
 
 // Reading bits as another type is not a function with a derivative.
@@ -53,7 +55,7 @@ void BitCastRule(Rule& r) {
   if (!(r.x().dtype() == r.dy().dtype())) {
     return r.Refuse("where bits of one float are read as another one");
   }
-  r.Give(0, r.dy());
+  r.SetGradient(0, r.dy());
 }
 
 // --- Of several numbers ---
@@ -63,13 +65,13 @@ void BitCastRule(Rule& r) {
 void PowRule(Rule& r) {
   const Term x = r.x();
   const Term y = CastTo(r.x(1), x.dtype());
-  r.Give(0, r.dy() * y * Apply(ops::Pow{}, x, y - 1));
-  r.Give(1, r.dy() * r.y() * Apply(ops::Log{}, x));
+  r.SetGradient(0, r.dy() * y * Apply(ops::Pow{}, x, y - 1));
+  r.SetGradient(1, r.dy() * r.y() * Apply(ops::Log{}, x));
 }
 
 // In Add, Sum and Mean all inputs have an equal share in the result.
 void ShareEvenly(Rule& r, double share) {
-  for (size_t i = 0; i < r.num_inputs(); ++i) r.Give(i, r.dy() * share);
+  for (size_t i = 0; i < r.num_inputs(); ++i) r.SetGradient(i, r.dy() * share);
 }
 
 // The first input that is the extreme one gets all. Inputs are compared with
@@ -86,10 +88,10 @@ void FoldedExtremeRule(Rule& r) {
   // before it.
   Term left = r.dy();
   for (size_t i = r.num_inputs() - 1; i > 0; --i) {
-    r.Give(i, Choose(wins[i], left, 0.0));
+    r.SetGradient(i, Choose(wins[i], left, 0.0));
     left = Choose(wins[i], 0.0, left);
   }
-  r.Give(0, left);
+  r.SetGradient(0, left);
 }
 
 // Limits that were attributes have another type than 16-bit floats.
@@ -103,8 +105,8 @@ Terms DefineClip(Rule& r) {
 
 void PReluRule(Rule& r) {
   const Term is_below = Less(r.x(), 0);
-  r.Give(0, Choose(is_below, r.dy() * r.x(1), r.dy()));
-  r.Give(1, PassedWhere(is_below, r.dy() * r.x()));
+  r.SetGradient(0, Choose(is_below, r.dy() * r.x(1), r.dy()));
+  r.SetGradient(1, GradientWhere(is_below, r.dy() * r.x()));
 }
 
 // A scale or a zero point for each element of the data, or numbers that
@@ -166,8 +168,8 @@ constexpr Row kElementwiseRows[] = {
         [](Point p) { return p.dy * Apply(ops::Sinh{}, p.x); }),
     DefinitionOf<ops::DequantizeLinear, &DefineDequantize>(),
     RuleOf<ops::Div>([](Rule& r) {
-      r.Give(0, r.dy() / r.x(1));
-      r.Give(1, -(r.dy() * r.y() / r.x(1)));
+      r.SetGradient(0, r.dy() / r.x(1));
+      r.SetGradient(1, -(r.dy() * r.y() / r.x(1)));
     }),
     RuleOf<ops::Dropout>(&DropoutRule),
     FormulaOf<ops::Elu>([](Point p) {
@@ -199,24 +201,24 @@ constexpr Row kElementwiseRows[] = {
       return {r.x() * Tanh(Apply(ops::Softplus{}, r.x()))};
     }),
     RuleOf<ops::Mod>([](Rule& r) {
-      r.Give(0, r.dy());
-      r.Give(1, -(r.dy() * ((r.x() - r.y()) / r.x(1))));
+      r.SetGradient(0, r.dy());
+      r.SetGradient(1, -(r.dy() * ((r.x() - r.y()) / r.x(1))));
     }),
     RuleOf<ops::Mul>([](Rule& r) {
-      r.Give(0, r.dy() * r.x(1));
-      r.Give(1, r.dy() * r.x());
+      r.SetGradient(0, r.dy() * r.x(1));
+      r.SetGradient(1, r.dy() * r.x());
     }),
     FormulaOf<ops::Neg>([](Point p) { return -p.dy; }),
     RuleOf<ops::PRelu>(&PReluRule),
     RuleOf<ops::Pow>(&PowRule),
     FormulaOf<ops::Reciprocal>([](Point p) { return -(p.dy * Square(p.y)); }),
     FormulaOf<ops::Relu>(
-        [](Point p) { return PassedWhere(Greater(p.x, 0), p.dy); }),
+        [](Point p) { return GradientWhere(Greater(p.x, 0), p.dy); }),
     ZeroOf<ops::Round>(),
     FormulaOf<ops::Selu, &SeluFormula>(),
     FormulaOf<ops::Shrink>([](Point p) {
       const double limit = p.r.As<ops::Shrink>().lambd;
-      return PassedWhere(Greater(Abs(p.x), limit), p.dy);
+      return GradientWhere(Greater(Abs(p.x), limit), p.dy);
     }),
     FormulaOf<ops::Sigmoid>([](Point p) { return p.dy * p.y * (1 - p.y); }),
     ZeroOf<ops::Sign>(),
@@ -228,8 +230,8 @@ constexpr Row kElementwiseRows[] = {
         [](Point p) { return p.dy / Square(Abs(p.x) + 1); }),
     FormulaOf<ops::Sqrt>([](Point p) { return p.dy * 0.5 / p.y; }),
     RuleOf<ops::Sub>([](Rule& r) {
-      r.Give(0, r.dy());
-      r.Give(1, -r.dy());
+      r.SetGradient(0, r.dy());
+      r.SetGradient(1, -r.dy());
     }),
     RuleOf<ops::Sum>([](Rule& r) { ShareEvenly(r, 1); }),
     DefinitionOf<ops::SwiGLU>([](Rule& r) -> Terms {
@@ -243,11 +245,11 @@ constexpr Row kElementwiseRows[] = {
     FormulaOf<ops::Tanh>([](Point p) { return p.dy * (1 - Square(p.y)); }),
     FormulaOf<ops::ThresholdedRelu>([](Point p) {
       const double alpha = p.r.As<ops::ThresholdedRelu>().alpha;
-      return PassedWhere(Greater(p.x, alpha), p.dy);
+      return GradientWhere(Greater(p.x, alpha), p.dy);
     }),
     RuleOf<ops::Where>([](Rule& r) {
-      r.Give(1, PassedWhere(r.x(), r.dy()));
-      r.Give(2, Choose(r.x(), 0.0, r.dy()));
+      r.SetGradient(1, GradientWhere(r.x(), r.dy()));
+      r.SetGradient(2, Choose(r.x(), 0.0, r.dy()));
     }),
 };
 

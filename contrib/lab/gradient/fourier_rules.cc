@@ -80,7 +80,7 @@ void GiveSignal(Rule& r, const Class& op, int64_t axis) {
   }
   dx = WithSide(dx, by.axis, side);
   // A real input has no imaginary part.
-  r.Give(0, WithSide(dx, rank - 1, sizes.back()));
+  r.SetGradient(0, WithSide(dx, rank - 1, sizes.back()));
 }
 
 void DftRule(Rule& r, const ops::DFT& op) {

@@ -44,7 +44,8 @@ bool IsFloatValue(const Network& network, ValueId id) {
 // Returns whether what depends on these values reaches the operation, and has
 // a gradient there: that of an operator which is constant nearly everywhere is
 // zero.
-bool PassesOn(const Operation& operation, const std::set<ValueId>& values) {
+bool PropagatesGradient(const Operation& operation,
+                        const std::set<ValueId>& values) {
   const auto reaches = [&](ValueId id) { return values.contains(id); };
   if (std::ranges::none_of(operation.inputs, reaches)) return false;
   const Row* const row = FindRow(operation.def().type);
@@ -90,7 +91,7 @@ absl::Status ExpandDefinitions(absl::Span<const ValueId> from,
       const Operation operation = network->operation(id);
       const Row* const row = FindRow(operation.def().type);
       if (row == nullptr || row->define == nullptr) continue;
-      if (!PassesOn(operation, path)) continue;
+      if (!PropagatesGradient(operation, path)) continue;
       is_done = false;
       NODEWISE_RETURN_IF_ERROR(Define(operation, *row, path, network));
     }
@@ -117,7 +118,7 @@ class GradientMaker {
     forward_ = network_.data().values.size();
     const std::vector<OperationId> order = OrderOf(network_);
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      NODEWISE_RETURN_IF_ERROR(GoBack(*id));
+      NODEWISE_RETURN_IF_ERROR(Backpropagate(*id));
     }
     NODEWISE_RETURN_IF_ERROR(SetGradients(inputs));
     network_.RemoveUnused();
@@ -176,10 +177,10 @@ class GradientMaker {
 
   // Does nothing for an operation that no wanted input leads to, or whose
   // results nothing has reached.
-  absl::Status GoBack(OperationId id) {
+  absl::Status Backpropagate(OperationId id) {
     // A copy: what the rule adds moves the network's operations.
     const Operation operation = network_.operation(id);
-    if (!PassesOn(operation, path_)) return absl::OkStatus();
+    if (!PropagatesGradient(operation, path_)) return absl::OkStatus();
     Terms cotangents;
     bool is_reached = false;
     for (const ValueId output : operation.outputs) {
@@ -268,7 +269,7 @@ Sizes Rule::Ints(size_t i) const {
 }
 
 // An integer has no gradient, also where a formula would give one.
-void Rule::Give(size_t i, Term gradient) {
+void Rule::SetGradient(size_t i, Term gradient) {
   if (!has(i) || !gradient.is_given()) return;
   if (!IsFloat(x(i).dtype())) return;
   given[i] = CastTo(SumTo(gradient, x(i).sizes()), x(i).dtype());
@@ -292,7 +293,7 @@ std::set<ValueId> PathFrom(const Network& network,
   std::set<ValueId> path(from.begin(), from.end());
   for (const OperationId id : network.order()) {
     const Operation& operation = network.operation(id);
-    if (!PassesOn(operation, path)) continue;
+    if (!PropagatesGradient(operation, path)) continue;
     for (const ValueId output : operation.outputs) {
       if (IsFloatValue(network, output)) path.insert(output);
     }

@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<double>> MatrixOf(ops::Resize op, int64_t from,
                                              int64_t to, double scale) {
   op.axes = Sizes{0};
   const OpAttrs attrs =
-      OpAttrs::Of(AllOperators().FindType(&kTypeTag<ops::Resize>), op);
+      OpAttrs::From(AllOperators().FindType(&kTypeTag<ops::Resize>), op);
   Tensors inputs(4);
   if (scale != 0) {
     NODEWISE_ASSIGN_OR_RETURN(inputs[2], ListOf(scale, kFloat32));
@@ -164,7 +164,7 @@ Term Mirrored(Term x, double low, double high) {
 double LowEnd(const SamplingWay& way) { return way.align_corners ? 0 : -0.5; }
 
 // Where a grid's place lies among `n` elements.
-Term AmongElements(Term grid, const SamplingWay& way, int64_t count) {
+Term ElementCoordinate(Term grid, const SamplingWay& way, int64_t count) {
   const auto n = static_cast<double>(count);
   Term at =
       way.align_corners ? (grid + 1) / 2 * (n - 1) : ((grid + 1) * n - 1) / 2;
@@ -288,8 +288,8 @@ Terms DefineGridSample(Rule& r, const Class& op) {
   for (int64_t side = 0; side < sides; ++side) {
     // Places name the innermost side first.
     const int64_t at = sides - 1 - side;
-    places.push_back(AmongElements(Part(grid, 2, at, at + 1), way,
-                                   x[static_cast<size_t>(side) + 2]));
+    places.push_back(ElementCoordinate(Part(grid, 2, at, at + 1), way,
+                                       x[static_cast<size_t>(side) + 2]));
   }
   return {ReshapeTo(Transposed(SampledAt(r.x(), places, way), {0, 2, 1}), y)};
 }
@@ -518,7 +518,7 @@ Term Weighted(Term of_rows, Term maps, Term of_columns) {
 }
 
 // Whether each of the terms of a bin is there: [regions, 1, bins, terms, 1, 1].
-Term TermsThere(const Points& points, int64_t regions) {
+Term TermPresence(const Points& points, int64_t regions) {
   const Sizes room = {regions, points.bins, points.most, 2};
   const Sizes lines = {regions, 1, points.bins, points.most * 2, 1, 1};
   return ReshapeTo(ExpandTo(points.is_there, room), lines);
@@ -546,8 +546,8 @@ Term LargestTerm(const ops::RoiAlign& op, Term maps, const Points& y,
     return ReshapeTo(MaxOver(by_bin, {3, 5}), pooled);
   }
   const Term is_there =
-      Both(TermsThere(y, sizes[0]),
-           Transposed(TermsThere(x, sizes[0]), {0, 1, 4, 5, 2, 3}));
+      Both(TermPresence(y, sizes[0]),
+           Transposed(TermPresence(x, sizes[0]), {0, 1, 4, 5, 2, 3}));
   const Term best =
       ReshapeTo(MaxOver(Choose(is_there, by_bin, kNothing), {3, 5}), pooled);
   // Points outside are terms of 0, and so is the result if there are no points.

@@ -35,7 +35,7 @@ void ConcatRule(Rule& r) {
     const Sizes sizes = r.x(i).sizes();
     if (static_cast<size_t>(axis) >= sizes.size()) return;
     const int64_t end = begin + sizes[static_cast<size_t>(axis)];
-    r.Give(i, Part(r.dy(), axis, begin, end));
+    r.SetGradient(i, Part(r.dy(), axis, begin, end));
     begin = end;
   }
 }
@@ -49,7 +49,7 @@ void SplitRule(Rule& r) {
     }
     parts.push_back(r.has_dy(i) ? r.dy(i) : ZerosLike(r.y(i)));
   }
-  r.Give(0, r.writer.Add(ops::Concat{r.As<ops::Split>().axis}, parts));
+  r.SetGradient(0, r.writer.Add(ops::Concat{r.As<ops::Split>().axis}, parts));
 }
 
 // Each side is one of the repeats and one of the elements.
@@ -94,10 +94,10 @@ Term MoveFormula(Point p) {
 // The gradient of the value that is filled in is the sum over the places that
 // it fills.
 void PadRule(Rule& r) {
-  r.Give(0, MoveFormula(PointOf(r)));
+  r.SetGradient(0, MoveFormula(PointOf(r)));
   if (!r.has(2)) return;
   const Term zeros = Choose(Greater(Sources(r), 0), 0.0, r.dy());
-  r.Give(2, ReshapeTo(SumOfAll(zeros), r.x(2).sizes()));
+  r.SetGradient(2, ReshapeTo(SumOfAll(zeros), r.x(2).sizes()));
 }
 
 // Returns where a part begins that has no gaps, and is not turned round, by
@@ -146,7 +146,7 @@ void UniqueRule(Rule& r, const ops::Unique& op) {
         ReshapeTo(r.writer.Ints(Counting(0, x.count())), x.sizes());
     first = Gathered(places, *op.axis, first);
   }
-  r.Give(0, ScatterAdded(first, r.dy(), x.sizes()));
+  r.SetGradient(0, ScatterAdded(first, r.dy(), x.sizes()));
 }
 
 // --- Elements are written by index ---
@@ -176,7 +176,7 @@ void GiveFactors(Rule& r, const Places& at) {
   const Term updates = r.x(2);
   const DLDataType dtype = data.dtype();
   const Term ones = r.writer.Filled(1, dtype, data.sizes());
-  r.Give(0, r.dy() * at.Into(ScatterReduction::kMul, ones, updates));
+  r.SetGradient(0, r.dy() * at.Into(ScatterReduction::kMul, ones, updates));
   const auto is_zero = [](Term x) {
     return Equal(x, x.writer().Number(0, x.dtype()));
   };
@@ -188,8 +188,8 @@ void GiveFactors(Rule& r, const Places& at) {
   const Term count =
       at.Into(ScatterReduction::kAdd, zeros(data), zeros(updates));
   const Term has_zero = Greater(at.From(count) - zeros(updates), 0.5);
-  r.Give(2,
-         at.From(r.dy()) * Choose(has_zero, 0.0, at.From(product) / factors));
+  r.SetGradient(
+      2, at.From(r.dy()) * Choose(has_zero, 0.0, at.From(product) / factors));
 }
 
 // The data get all if they are the extreme one, else the first such update:
@@ -208,8 +208,8 @@ void GiveExtreme(Rule& r, const Places& at) {
   const Term first = at.Into(ScatterReduction::kMin,
                              r.writer.Filled(none, kInt64, r.x().sizes()),
                              Choose(may_win, number, none));
-  r.Give(0, Choose(keeps, r.dy(), 0.0));
-  r.Give(2, Choose(Equal(at.From(first), number), at.From(r.dy()), 0.0));
+  r.SetGradient(0, Choose(keeps, r.dy(), 0.0));
+  r.SetGradient(2, Choose(Equal(at.From(first), number), at.From(r.dy()), 0.0));
 }
 
 // Where several updates replace one element, only the last of them should
@@ -223,13 +223,14 @@ void GiveScattered(Rule& r, const Places& at) {
     case ScatterReduction::kMin:
       return GiveExtreme(r, at);
     case ScatterReduction::kAdd:
-      r.Give(0, r.dy());
+      r.SetGradient(0, r.dy());
       break;
     case ScatterReduction::kNone:
-      r.Give(0, at.Into(ScatterReduction::kNone, r.dy(), ZerosLike(r.x(2))));
+      r.SetGradient(
+          0, at.Into(ScatterReduction::kNone, r.dy(), ZerosLike(r.x(2))));
       break;
   }
-  r.Give(2, at.From(r.dy()));
+  r.SetGradient(2, at.From(r.dy()));
 }
 
 // Opsets of today have Scatter under its new name alone.
@@ -251,9 +252,9 @@ void OneHotRule(Rule& r) {
       r.writer.Add(r.As<ops::OneHot>(), {r.x(), r.x(1), r.writer.Ints({0, 1})}),
       kBool);
   const auto sum = [](Term x) { return ReshapeTo(SumOfAll(x), {1}); };
-  r.Give(2, Joined({sum(Choose(is_on, 0.0, r.dy())),
-                    sum(Choose(is_on, r.dy(), 0.0))},
-                   0));
+  r.SetGradient(2, Joined({sum(Choose(is_on, 0.0, r.dy())),
+                           sum(Choose(is_on, r.dy(), 0.0))},
+                          0));
 }
 
 constexpr Row kMoveRows[] = {

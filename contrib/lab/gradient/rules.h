@@ -63,7 +63,7 @@ struct Rule {
 
   // Says what reaches input `i`. Undoes broadcasting, and takes the type of the
   // input. A gradient that is not wanted is dropped.
-  void Give(size_t i, Term gradient);
+  void SetGradient(size_t i, Term gradient);
   // This use of the operator has no gradient.
   void Refuse(std::string_view what) const;
   // It fails, and its place is named.
@@ -93,7 +93,7 @@ struct Row {
 
   void GiveGradients(Rule& r) const {
     if (formula == nullptr) return rule(r);
-    r.Give(0, formula(point(r)));
+    r.SetGradient(0, formula(point(r)));
   }
 };
 

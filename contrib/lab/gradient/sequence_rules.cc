@@ -276,11 +276,11 @@ class AttentionFormula {
     const double cap = op_.softcap;
     if (cap > 0) scores = Tanh(scores / cap) * cap;
     kept.push_back(scores);
-    const Term seen = Seen();
+    const Term seen = SeenKeys();
     if (bias_.is_given()) scores = scores + bias_;
     if (seen.is_given()) scores = Choose(seen, scores, kHidden);
     kept.push_back(scores);
-    const Term weights = Softened(scores, seen);
+    const Term weights = SoftmaxOrZero(scores, seen);
     kept.push_back(weights);
     return {Flat(TimesByHead(weights, CastTo(v, dtype_))), k, v,
             kept[static_cast<size_t>(op_.qk_matmul_output_mode)]};
@@ -315,7 +315,7 @@ class AttentionFormula {
 
   // Returns which keys each query sees, or none if it sees all, and notes what
   // the mask adds to the scores.
-  Term Seen() {
+  Term SeenKeys() {
     Term seen = InRange();
     if (!r_.has(kMask)) return seen;
     const Term given = r_.x(kMask);
@@ -376,7 +376,7 @@ class AttentionFormula {
 
   // A query that sees nothing has no weights, though the softmax of nothing
   // but minus infinities is NaN.
-  Term Softened(Term scores, Term seen) const {
+  Term SoftmaxOrZero(Term scores, Term seen) const {
     if (!seen.is_given()) return Apply(ops::Softmax{-1}, scores);
     const Term sees_any =
         Greater(MaxOver(CastTo(seen, kInt32), {seen.rank() - 1}), 0);

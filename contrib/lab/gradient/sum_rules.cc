@@ -40,8 +40,10 @@ void MatMulRule(Rule& r) {
   const Term a = ReshapeTo(r.x(), left);
   const Term b = ReshapeTo(r.x(1), right);
   const Term dy = ReshapeTo(r.dy(), result);
-  r.Give(0, ReshapeTo(SumTo(Times(dy, SwapLast(b)), left), r.x().sizes()));
-  r.Give(1, ReshapeTo(SumTo(Times(SwapLast(a), dy), right), r.x(1).sizes()));
+  r.SetGradient(0,
+                ReshapeTo(SumTo(Times(dy, SwapLast(b)), left), r.x().sizes()));
+  r.SetGradient(
+      1, ReshapeTo(SumTo(Times(SwapLast(a), dy), right), r.x(1).sizes()));
 }
 
 // The products of the gradient are those of the matrices as they are
@@ -55,9 +57,9 @@ void GemmRule(Rule& r, const ops::Gemm& op) {
   const Term b = turned_if(op.transB, r.x(1));
   const Term da = Times(r.dy(), SwapLast(b)) * double{op.alpha};
   const Term db = Times(SwapLast(a), r.dy()) * double{op.alpha};
-  r.Give(0, turned_if(op.transA, da));
-  r.Give(1, turned_if(op.transB, db));
-  if (r.has(2)) r.Give(2, r.dy() * double{op.beta});
+  r.SetGradient(0, turned_if(op.transA, da));
+  r.SetGradient(1, turned_if(op.transB, db));
+  if (r.has(2)) r.SetGradient(2, r.dy() * double{op.beta});
 }
 
 // The sides of an equation by operand, and those of the result.
@@ -130,7 +132,7 @@ void EinsumRule(Rule& r) {
     if (letters.size() != wanted.size() || letters.contains('.')) {
       return r.Refuse("where a letter comes twice in an operand");
     }
-    r.Give(i, OperandGradient(r, equation, i));
+    r.SetGradient(i, OperandGradient(r, equation, i));
   }
 }
 
@@ -239,8 +241,8 @@ void ExtremeRule(Rule& r) {
   ArgClass arg;
   arg.axis = 1;
   const Term place = Apply(arg, rows.ToMatrix(r.x()));
-  r.Give(0, rows.FromMatrix(PutInto({rows.rows, rows.columns}, 1, place,
-                                    ReshapeTo(r.dy(), {rows.rows, 1}))));
+  r.SetGradient(0, rows.FromMatrix(PutInto({rows.rows, rows.columns}, 1, place,
+                                           ReshapeTo(r.dy(), {rows.rows, 1}))));
 }
 
 // A condition for each two of `n` elements: is(i, k) of row i and column k.
@@ -264,14 +266,15 @@ void ProdRule(Rule& r) {
   const Term factors = ReshapeTo(rows.ToMatrix(r.x()), {rows.rows, 1, n});
   const Term others = Apply(ops::ReduceProd{}, Choose(is_itself, 1.0, factors),
                             r.writer.Ints({2}));
-  r.Give(0, rows.FromMatrix(ReshapeTo(others, {rows.rows, n}) *
-                            ReshapeTo(r.dy(), {rows.rows, 1})));
+  r.SetGradient(0, rows.FromMatrix(ReshapeTo(others, {rows.rows, n}) *
+                                   ReshapeTo(r.dy(), {rows.rows, 1})));
 }
 
 void MeanRule(Rule& r) {
   const Reduced reduced = ReducedBy<ops::ReduceMean>(r);
-  r.Give(0, ReshapeTo(r.dy(), reduced.kept) /
-                static_cast<double>(std::max<int64_t>(reduced.count, 1)));
+  r.SetGradient(0,
+                ReshapeTo(r.dy(), reduced.kept) /
+                    static_cast<double>(std::max<int64_t>(reduced.count, 1)));
 }
 
 // An element counts in all sums from its own place on, so its gradient is the
@@ -302,7 +305,8 @@ void CumProdRule(Rule& r, const ops::CumProd& op) {
   const Term products =
       Apply(op, Choose(is_itself, 1.0, line(r.x())), w.Int(2));
   const Term terms = Choose(is_factor, products * line(r.dy()), 0.0);
-  r.Give(0, rows.FromMatrix(ReshapeTo(SumOver(terms, {2}), {rows.rows, n})));
+  r.SetGradient(
+      0, rows.FromMatrix(ReshapeTo(SumOver(terms, {2}), {rows.rows, n})));
 }
 
 // The places of the largest elements, which the operator itself gives, get
@@ -310,7 +314,7 @@ void CumProdRule(Rule& r, const ops::CumProd& op) {
 void TopKRule(Rule& r, const ops::TopK& op) {
   if (!r.has_dy(0)) return;
   const Term places = r.writer.AddAll(op, {r.x(), r.x(1)}, 2)[1];
-  r.Give(0, PutInto(r.x().sizes(), op.axis, places, r.dy()));
+  r.SetGradient(0, PutInto(r.x().sizes(), op.axis, places, r.dy()));
 }
 
 // --- Normalizations and losses, as what they are ---

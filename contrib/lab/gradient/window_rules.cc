@@ -121,8 +121,8 @@ Term WeightGradient(Term input, Term dy, int64_t group, const Window& window,
 
 void GiveBias(Rule& r) {
   if (!r.has(2)) return;
-  r.Give(2, ReshapeTo(SumOver(r.dy(), AxesBesideChannels(r.dy().rank())),
-                      r.x(2).sizes()));
+  r.SetGradient(2, ReshapeTo(SumOver(r.dy(), AxesBesideChannels(r.dy().rank())),
+                             r.x(2).sizes()));
 }
 
 void ConvRule(Rule& r, const ops::Conv& op) {
@@ -130,8 +130,8 @@ void ConvRule(Rule& r, const ops::Conv& op) {
   const Sizes weights = r.x(1).sizes();
   const Window window = WindowOf(r.writer, op, Spatial(weights), Spatial(x));
   if (!r.writer.status().ok()) return;
-  r.Give(0, InputGradient(r.dy(), r.x(1), op.group, window, x));
-  r.Give(1, WeightGradient(r.x(), r.dy(), op.group, window, weights));
+  r.SetGradient(0, InputGradient(r.dy(), r.x(1), op.group, window, x));
+  r.SetGradient(1, WeightGradient(r.x(), r.dy(), op.group, window, weights));
   GiveBias(r);
 }
 
@@ -166,8 +166,9 @@ void ConvTransposeRule(Rule& r, const ops::ConvTranspose& op) {
   const Sizes places = Spatial(r.x().sizes());
   FitPads(Spatial(r.dy().sizes()), places, &window);
   const auto conv = ConvWith<ops::Conv>(window, op.group);
-  r.Give(0, FirstOfSides(Apply(conv, r.dy(), r.x(1)), places));
-  r.Give(1, WeightGradient(r.dy(), r.x(), op.group, window, r.x(1).sizes()));
+  r.SetGradient(0, FirstOfSides(Apply(conv, r.dy(), r.x(1)), places));
+  r.SetGradient(
+      1, WeightGradient(r.dy(), r.x(), op.group, window, r.x(1).sizes()));
   GiveBias(r);
 }
 
@@ -217,7 +218,7 @@ void Col2ImRule(Rule& r, const ops::Col2Im& op) {
   const Term elements = Joined({ReshapeTo(r.dy(), {planes, Product(image)}),
                                 w.Filled(0, r.dy().dtype(), {planes, 1})},
                                1);
-  r.Give(0, ReshapeTo(Gathered(elements, 1, w.Ints(targets)), columns));
+  r.SetGradient(0, ReshapeTo(Gathered(elements, 1, w.Ints(targets)), columns));
 }
 
 // --- Pools ---
@@ -297,7 +298,7 @@ void MaxPoolRule(Rule& r) {
   // Places of elements as they lie in memory, which ScatterAdded takes.
   pool.storage_order = false;
   const Term places = r.writer.AddAll(pool, {r.x()}, 2)[1];
-  r.Give(0, ScatterAdded(places, r.dy(), r.x().sizes()));
+  r.SetGradient(0, ScatterAdded(places, r.dy(), r.x().sizes()));
 }
 
 // Indices are places in the smallest tensor that pools to the input; in a

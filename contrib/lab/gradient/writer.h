@@ -97,7 +97,7 @@ class Writer {
  private:
   template <typename Class>
   OpAttrs AttrsOf(const Class& op) const {
-    return OpAttrs::Of(RowOf(AllOperators().FindType(&kTypeTag<Class>)), op);
+    return OpAttrs::From(RowOf(AllOperators().FindType(&kTypeTag<Class>)), op);
   }
   Term Constant(absl::StatusOr<NDArray> data);
   // Returns integers and truth values that are calculated from constants alone

@@ -28,7 +28,7 @@ namespace {
 // Returns a fault that gives the node `change` of a copy of an input.
 Spoiling ChangedInput(std::string what, size_t input,
                       std::function<void(const NDArray& copy)> change) {
-  return BeforeTheCall(
+  return SpoilBeforeCall(
       std::move(what),
       [input, change = std::move(change)](NodeCall* call) -> absl::Status {
         NDArray& given = call->inputs[input];
@@ -44,7 +44,7 @@ bool IsAdded(const FaultPlace& place, ValueId input) {
   const auto& uses = place.region->network.value(input).uses;
   return std::ranges::any_of(uses, [&](const Use& use) {
     if (use.slot == kBarrierSlot) return false;
-    const auto trial = RegionTrial::Of(place, use.user);
+    const auto trial = RegionTrial::Create(place, use.user);
     return trial.ok() && trial->Adds(use.slot);
   });
 }
@@ -62,7 +62,8 @@ absl::StatusOr<size_t> LargestConstant(const FaultPlace& place) {
     found = i;
   }
   // Fewer elements are rather a scale, an axis or sizes than weights.
-  if (most < 4) return Lacks("it reads no constant of 4 elements or more");
+  if (most < 4)
+    return NotPlantable("it reads no constant of 4 elements or more");
   return found;
 }
 
@@ -132,30 +133,32 @@ std::vector<OutputSide> SidesOf(const FaultPlace& place, RandomSource& random) {
 // from(i) should; a negative from(i) stands for 0.
 Spoiling MovedElements(std::string what, size_t output, int64_t count,
                        std::function<int64_t(int64_t)> from) {
-  return AfterTheCall(std::move(what), [output, count, from = std::move(from)](
-                                           const NodeCall& call) {
-    const NDArray& spoiled = call.outputs[output];
-    const size_t bytes = ElementBytes(spoiled.dtype());
-    auto* const to = spoiled.As<char>();
-    const std::vector<char> old(to, to + spoiled.bytes());
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t source = from(i);
-      char* const element = to + static_cast<size_t>(i) * bytes;
-      if (source < 0) {
-        std::memset(element, 0, bytes);
-      } else {
-        std::memcpy(element, &old[static_cast<size_t>(source) * bytes], bytes);
-      }
-    }
-    return absl::OkStatus();
-  });
+  return SpoilAfterCall(
+      std::move(what),
+      [output, count, from = std::move(from)](const NodeCall& call) {
+        const NDArray& spoiled = call.outputs[output];
+        const size_t bytes = ElementBytes(spoiled.dtype());
+        auto* const to = spoiled.As<char>();
+        const std::vector<char> old(to, to + spoiled.bytes());
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t source = from(i);
+          char* const element = to + static_cast<size_t>(i) * bytes;
+          if (source < 0) {
+            std::memset(element, 0, bytes);
+          } else {
+            std::memcpy(element, &old[static_cast<size_t>(source) * bytes],
+                        bytes);
+          }
+        }
+        return absl::OkStatus();
+      });
 }
 
 // Returns a fault after which a block of an output holds what an input does,
 // from its beginning on and as often as it takes.
 Spoiling BlockOfInput(std::string what, size_t output, int64_t begin,
                       int64_t end, size_t input, int64_t input_count) {
-  return AfterTheCall(std::move(what), [=](const NodeCall& call) {
+  return SpoilAfterCall(std::move(what), [=](const NodeCall& call) {
     const size_t bytes = ElementBytes(call.outputs[output].dtype());
     for (int64_t i = begin; i < end; ++i) {
       std::memcpy(
@@ -169,7 +172,8 @@ Spoiling BlockOfInput(std::string what, size_t output, int64_t begin,
 }
 
 // The outputs with more than one element, in a drawn order.
-std::vector<size_t> LongOutputs(const FaultPlace& place, RandomSource& random) {
+std::vector<size_t> MultiElementOutputs(const FaultPlace& place,
+                                        RandomSource& random) {
   std::vector<size_t> slots;
   for (size_t slot = 0; slot < place.sound.outputs.size(); ++slot) {
     if (CountOf(place.sound.outputs[slot]) > 1) slots.push_back(slot);
@@ -186,9 +190,10 @@ constexpr const char* kTooShort = "it makes one element alone";
 // of all executors, since a race does not begin anew with each of them. Where
 // one process plants and the next one runs, calls of two runs must not be
 // faulty alike: there the process counts, too.
-class ThirdOfCalls {
+class OneOfThreeCalls {
  public:
-  explicit ThirdOfCalls(uint64_t seed) : seed_(seed), planted_in_(getpid()) {}
+  explicit OneOfThreeCalls(uint64_t seed)
+      : seed_(seed), planted_in_(getpid()) {}
 
   bool Next() {
     const uint64_t call = calls_++;
@@ -205,11 +210,11 @@ class ThirdOfCalls {
 
 // It is tried as it is in its faulty calls: else it would depend on chance
 // whether a trial sees an effect.
-Spoiling InAThirdOfCalls(const Spoiling& always, uint64_t seed) {
+Spoiling InOneOfThreeCalls(const Spoiling& always, uint64_t seed) {
   Spoiling made = always;
   made.what = fmt::format("in a third of the calls: {}", always.what);
   made.bind_for_trial = always.bind;
-  const auto calls = std::make_shared<ThirdOfCalls>(seed);
+  const auto calls = std::make_shared<OneOfThreeCalls>(seed);
   made.bind = [always, calls](
                   Library& sound,
                   const KernelRequest& request) -> absl::StatusOr<PackedFunc> {
@@ -235,7 +240,7 @@ Spoiling InAThirdOfCalls(const Spoiling& always, uint64_t seed) {
 }  // namespace
 
 FoundWays MissingBias(const FaultPlace& place, RandomSource& random) {
-  if (place.region == nullptr) return Lacks(place.why_unknown);
+  if (place.region == nullptr) return NotPlantable(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;
   for (size_t i = 0; i < place.sound.inputs.size(); ++i) {
@@ -288,11 +293,11 @@ FoundWays SwappedInputs(const FaultPlace& place, RandomSource& random) {
         continue;
       }
       made.push_back(
-          BeforeTheCall(fmt::format("inputs {} and {} are exchanged", i, j),
-                        [i, j](NodeCall* call) {
-                          std::swap(call->inputs[i], call->inputs[j]);
-                          return absl::OkStatus();
-                        }));
+          SpoilBeforeCall(fmt::format("inputs {} and {} are exchanged", i, j),
+                          [i, j](NodeCall* call) {
+                            std::swap(call->inputs[i], call->inputs[j]);
+                            return absl::OkStatus();
+                          }));
     }
   }
   if (place.region != nullptr && place.is_bound_by_attributes) {
@@ -314,7 +319,7 @@ Spoiling ScalingOfFloats(RandomSource& random) {
     }
     return absl::OkStatus();
   };
-  Spoiling made = AfterTheCall(fmt::format("times {:.4f}", factor), scale);
+  Spoiling made = SpoilAfterCall(fmt::format("times {:.4f}", factor), scale);
   made.factor = factor;
   return made;
 }
@@ -324,7 +329,7 @@ FoundWays ScaledOutputs(const FaultPlace& place, RandomSource& random) {
   for (const NDArray& output : place.sound.outputs) {
     if (IsFloat(output.dtype())) return Spoilings{ScalingOfFloats(random)};
   }
-  return Lacks("it makes no floats");
+  return NotPlantable("it makes no floats");
 }
 
 FoundWays SpoiledChannel(const FaultPlace& place, RandomSource& random) {
@@ -410,7 +415,7 @@ FoundWays ShiftedOutput(const FaultPlace& place, RandomSource& random) {
 // anyway.
 FoundWays DroppedLane(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
-  for (const size_t slot : LongOutputs(place, random)) {
+  for (const size_t slot : MultiElementOutputs(place, random)) {
     const int64_t count = CountOf(place.sound.outputs[slot]);
     std::vector<int64_t> widths = {16, 8, 4, 2};
     std::erase_if(widths, [&](int64_t width) { return width > count; });
@@ -432,7 +437,7 @@ FoundWays DroppedLane(const FaultPlace& place, RandomSource& random) {
 // has no vector before it that the tail could repeat.
 FoundWays UnmaskedTail(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
-  for (const size_t slot : LongOutputs(place, random)) {
+  for (const size_t slot : MultiElementOutputs(place, random)) {
     const NDArray& output = place.sound.outputs[slot];
     const int64_t row = output.shape().back();
     for (const int64_t lanes : {16, 8, 4}) {
@@ -455,7 +460,7 @@ FoundWays UnmaskedTail(const FaultPlace& place, RandomSource& random) {
 // over, or else another block of the result itself.
 FoundWays StaleBlock(const FaultPlace& place, RandomSource& random) {
   Spoilings made;
-  for (const size_t slot : LongOutputs(place, random)) {
+  for (const size_t slot : MultiElementOutputs(place, random)) {
     const NDArray& output = place.sound.outputs[slot];
     const int64_t count = CountOf(output);
     const int64_t size = std::max<int64_t>(1, count / random.Between(2, 8));
@@ -483,10 +488,10 @@ FoundWays StaleBlock(const FaultPlace& place, RandomSource& random) {
 FoundWays Overrun(const FaultPlace& place, RandomSource& random) {
   const size_t slot = place.sound.outputs.size() - 1;
   const NDArray& output = place.sound.outputs[slot];
-  if (output.bytes() == 0) return Lacks("its result is empty");
+  if (output.bytes() == 0) return NotPlantable("its result is empty");
   const auto elements = static_cast<size_t>(random.Between(1, 4));
   const size_t bytes = elements * ElementBytes(output.dtype());
-  return Spoilings{AfterTheCall(
+  return Spoilings{SpoilAfterCall(
       fmt::format("writes {} bytes past the end of output {}", bytes, slot),
       [slot, bytes](const NodeCall& call) {
         const NDArray& written = call.outputs[slot];
@@ -505,7 +510,7 @@ FoundWays FlakyOutput(const FaultPlace& place, RandomSource& random) {
     const auto always = kind(place, random);
     if (!always.ok()) continue;
     for (const Spoiling& spoiling : *always) {
-      made.push_back(InAThirdOfCalls(spoiling, seed));
+      made.push_back(InOneOfThreeCalls(spoiling, seed));
     }
   }
   return Found(std::move(made), "it makes one element alone, and no float");
@@ -513,7 +518,7 @@ FoundWays FlakyOutput(const FaultPlace& place, RandomSource& random) {
 
 FoundWays Crash(const FaultPlace&, RandomSource&) {
   return Spoilings{
-      InsteadOfTheCall("ends the process by SIGSEGV", [](const NodeCall&) {
+      ReplaceCall("ends the process by SIGSEGV", [](const NodeCall&) {
         WriteToNowhere();
         return absl::OkStatus();
       })};
@@ -521,7 +526,7 @@ FoundWays Crash(const FaultPlace&, RandomSource&) {
 
 FoundWays Hang(const FaultPlace&, RandomSource&) {
   return Spoilings{
-      InsteadOfTheCall("never ends", [](const NodeCall&) -> absl::Status {
+      ReplaceCall("never ends", [](const NodeCall&) -> absl::Status {
         for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
       })};
 }

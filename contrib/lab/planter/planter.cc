@@ -150,9 +150,9 @@ absl::Status SetAllInputs(const PlanterOptions& options,
 // Runs a graph once, each entry in memory of its own, and returns what every
 // entry held, by entry, as host copies; undefined for what no node reads or
 // makes. Inputs that the options do not give are drawn.
-absl::StatusOr<Arrays> RunSoundly(const Graph& graph,
-                                  const Ref<Library>& library,
-                                  const PlanterOptions& options) {
+absl::StatusOr<Arrays> RunWithoutFaults(const Graph& graph,
+                                        const Ref<Library>& library,
+                                        const PlanterOptions& options) {
   NODEWISE_ASSIGN_OR_RETURN(
       const auto executor,
       GraphExecutor::Create(WithAllOutputs(graph), library));
@@ -253,7 +253,7 @@ std::vector<PlanOverlap> FindPlanOverlaps(const Graph& graph) {
 // --- The trial of a fault ---
 
 // Tensors as the node's function gets them: flat if the node says so.
-absl::StatusOr<Arrays> AsCalled(Arrays list, bool flatten) {
+absl::StatusOr<Arrays> InShapeOfCall(Arrays list, bool flatten) {
   if (!flatten) return list;
   for (NDArray& tensor : list) {
     NODEWISE_ASSIGN_OR_RETURN(
@@ -276,7 +276,7 @@ absl::StatusOr<Arrays> ZerosLike(Arrays list) {
 // PlantedFault::effect of one output. NaN in both is not a difference, and NaN
 // or an infinity in one of them an infinite one. So is any difference from a
 // result that is all zeros, since there is nothing to compare it with.
-double EffectOn(const NDArray& sound, const NDArray& faulty) {
+double RelativeEffectOn(const NDArray& sound, const NDArray& faulty) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const DLDataType dtype = sound.dtype();
   if (!IsNumeric(dtype) && !IsBool(dtype)) return kInfinite;
@@ -306,8 +306,8 @@ absl::StatusOr<std::optional<double>> TryFault(const FaultPlace& place,
   NODEWISE_ASSIGN_OR_RETURN(const Arrays made, ZerosLike(place.sound.outputs));
   NodeCall call;
   NODEWISE_ASSIGN_OR_RETURN(call.inputs,
-                            AsCalled(place.sound.inputs, node.flatten));
-  NODEWISE_ASSIGN_OR_RETURN(call.outputs, AsCalled(made, node.flatten));
+                            InShapeOfCall(place.sound.inputs, node.flatten));
+  NODEWISE_ASSIGN_OR_RETURN(call.outputs, InShapeOfCall(made, node.flatten));
   const auto& bind = way.bind_for_trial ? way.bind_for_trial : way.bind;
   NODEWISE_ASSIGN_OR_RETURN(
       const PackedFunc faulty,
@@ -317,7 +317,7 @@ absl::StatusOr<std::optional<double>> TryFault(const FaultPlace& place,
   for (size_t i = 0; i < made.size(); ++i) {
     const NDArray& right = place.sound.outputs[i];
     if (std::memcmp(right.data(), made[i].data(), right.bytes()) == 0) continue;
-    effect = std::max(effect.value_or(0), EffectOn(right, made[i]));
+    effect = std::max(effect.value_or(0), RelativeEffectOn(right, made[i]));
   }
   return effect;
 }
@@ -496,7 +496,7 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantFunction(
     }
   }
   // The last failure says more than the first way, if there was one.
-  return Lacks(fmt::format(
+  return NotPlantable(fmt::format(
       "no effect: {} ({})",
       failure.ok() ? "it makes the same bits all the same" : "it does not run",
       failure.ok() ? ways[0].what : MessageOf(failure)));
@@ -518,7 +518,8 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantOverlap(
            !DifferInBytes(overlap.written, overlap.victim);
   });
   if (choices.empty()) {
-    return Lacks("no tensor is needed, while it writes, that it does not read");
+    return NotPlantable(
+        "no tensor is needed, while it writes, that it does not read");
   }
   const PlanOverlap overlap = OneOf(choices, random);
   const GraphIndex index(graph);
@@ -539,7 +540,7 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantAt(PlantedFault fault,
   const std::string kind(KindNameOf(fault));
   const NodeId node = fault.node;
   if (Index(node) >= graph.nodes.size() || !ComputesSomething(graph, node)) {
-    return Lacks(
+    return NotPlantable(
         fmt::format("plant {}: node {} computes nothing", kind, Index(node)));
   }
   RandomSource random(seed, MarkOf(fault));
@@ -565,8 +566,8 @@ absl::StatusOr<PlantedGraph> Planter::Sound::PlantSomewhere(
     // All nodes would be too long a list.
     if (i < 3) reasons += fmt::format("; {}", MessageOf(planted.status()));
   }
-  return Lacks(fmt::format("plant {}: none of {} nodes can have it{}", kind,
-                           nodes.size(), reasons));
+  return NotPlantable(fmt::format("plant {}: none of {} nodes can have it{}",
+                                  kind, nodes.size(), reasons));
 }
 
 Planter::Planter(std::unique_ptr<const Sound> sound)
@@ -576,7 +577,7 @@ Planter::~Planter() = default;
 
 absl::StatusOr<std::unique_ptr<const Planter>> Planter::Create(
     Graph graph, Ref<Library> library, PlanterOptions options) {
-  auto held = RunSoundly(graph, library, options);
+  auto held = RunWithoutFaults(graph, library, options);
   if (!held.ok()) return At("plant: the sound network", held.status());
   auto overlaps = FindPlanOverlaps(graph);
   auto sound = std::make_unique<const Sound>(

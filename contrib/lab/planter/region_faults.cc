@@ -45,7 +45,7 @@ OtherValue OtherList(const Ints& from, Ints to) {
   return {InWords(from), InWords(to), AttrValue(std::move(to))};
 }
 
-OtherValue OtherInt(int64_t from, int64_t to) {
+OtherValue ChangedInt(int64_t from, int64_t to) {
   return {fmt::format("{}", from), fmt::format("{}", to), AttrValue(to)};
 }
 
@@ -85,7 +85,7 @@ std::vector<OtherValue> OtherOrder(std::string_view name,
     if (name != "axis") return {};
     const int64_t now = *axis < 0 ? *axis + rank : *axis;
     for (int64_t other = 0; other < rank; ++other) {
-      if (other != now) others.push_back(OtherInt(*axis, other));
+      if (other != now) others.push_back(ChangedInt(*axis, other));
     }
   }
   const auto* const list = std::get_if<Ints>(&value);
@@ -122,7 +122,7 @@ std::vector<OtherValue> OtherNumber(std::string_view, const AttrValue& value,
   }
   const auto* const flag = std::get_if<int64_t>(&value);
   if (flag == nullptr || (*flag != 0 && *flag != 1)) return {};
-  return {OtherInt(*flag, 1 - *flag)};
+  return {ChangedInt(*flag, 1 - *flag)};
 }
 
 int RankOfFirst(const Network& network, const Operation& operation) {
@@ -205,9 +205,9 @@ struct RegionChanger {
 
 FoundWays OtherRegions(const FaultPlace& place, OtherValuesOf others,
                        const char* lacks, RandomSource& random) {
-  if (place.region == nullptr) return Lacks(place.why_unknown);
+  if (place.region == nullptr) return NotPlantable(place.why_unknown);
   if (!place.is_bound_by_attributes) {
-    return Lacks(
+    return NotPlantable(
         "its function is compiled: no attribute can be changed any more");
   }
   RegionChanger changer{*place.region, others, random};
@@ -418,8 +418,8 @@ FoundWays WrongOrder(const FaultPlace& place, RandomSource& random) {
   auto made = OtherRegions(place, &OtherOrder, "it has no axis", random);
   auto transposed = TransposedOutput(place, random);
   if (!made.ok() && !transposed.ok()) {
-    return Lacks(fmt::format("{}, and {}", MessageOf(made.status()),
-                             MessageOf(transposed.status())));
+    return NotPlantable(fmt::format("{}, and {}", MessageOf(made.status()),
+                                    MessageOf(transposed.status())));
   }
   Spoilings both = made.ok() ? *std::move(made) : Spoilings();
   if (transposed.ok()) {
@@ -441,7 +441,7 @@ FoundWays WrongAttribute(const FaultPlace& place, RandomSource& random) {
 }
 
 FoundWays Float16Sums(const FaultPlace& place, RandomSource& random) {
-  if (place.region == nullptr) return Lacks(place.why_unknown);
+  if (place.region == nullptr) return NotPlantable(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;
   for (const OperationId id : SourceOperations(*place.region)) {
@@ -450,7 +450,7 @@ FoundWays Float16Sums(const FaultPlace& place, RandomSource& random) {
         IsElementwise(operation) || !IsFloatInput(network, operation, 0)) {
       continue;
     }
-    NODEWISE_ASSIGN_OR_RETURN(const auto trial, RegionTrial::Of(place, id));
+    NODEWISE_ASSIGN_OR_RETURN(const auto trial, RegionTrial::Create(place, id));
     // A bound of a sum does not say that the first input is what is added up.
     if (!trial.IsSumOver(0)) continue;
     const uint64_t seed = random.Next();
@@ -480,7 +480,7 @@ FoundWays TruncatedResults(const FaultPlace& place, RandomSource& random) {
 }
 
 FoundWays ApproximatedFunction(const FaultPlace& place, RandomSource& random) {
-  if (place.region == nullptr) return Lacks(place.why_unknown);
+  if (place.region == nullptr) return NotPlantable(place.why_unknown);
   const Network& network = place.region->network;
   Spoilings made;
   for (const OperationId id : SourceOperations(*place.region)) {

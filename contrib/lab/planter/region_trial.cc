@@ -74,11 +74,11 @@ absl::StatusOr<NDArray> WithNumbers(const NDArray& like,
   return made;
 }
 
-absl::StatusOr<RegionTrial> RegionTrial::Of(const FaultPlace& place,
-                                            OperationId operation) {
+absl::StatusOr<RegionTrial> RegionTrial::Create(const FaultPlace& place,
+                                                OperationId operation) {
   const Network& network = place.region->network;
   for (const AttrField& field : network.operation(operation).def().fields) {
-    if (field.is_graph) return Lacks("its operation has bodies");
+    if (field.is_graph) return NotPlantable("its operation has bodies");
   }
   Tensors kept;
   const ChangedEvaluator keeper(

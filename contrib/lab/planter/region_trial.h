@@ -38,8 +38,8 @@ class RegionTrial {
  public:
   // Runs the region once to know what the operation reads. REQUIRES: the region
   // is known, and the place outlives the trial.
-  static absl::StatusOr<RegionTrial> Of(const FaultPlace& place,
-                                        OperationId operation);
+  static absl::StatusOr<RegionTrial> Create(const FaultPlace& place,
+                                            OperationId operation);
 
   const Tensors& inputs() const { return inputs_; }
   // Returns whether the input is added: what it changes in output 0 does not

@@ -29,7 +29,7 @@ absl::StatusOr<NodeCall> ReadCall(const PackedArgs& args, size_t num_outputs) {
 }
 
 // Binds the sound function, and does `body` with it and the tensors of a call.
-Spoiling AroundTheCall(
+Spoiling SpoilAroundCall(
     std::string what,
     std::function<absl::Status(const PackedFunc& sound, const NodeCall& call)>
         body) {
@@ -101,28 +101,28 @@ double LargestOf(const NDArray& tensor) {
   return largest;
 }
 
-absl::Status Lacks(std::string what) {
+absl::Status NotPlantable(std::string what) {
   return absl::FailedPreconditionError(std::move(what));
 }
 
 FoundWays Found(Spoilings made, std::string lacks, RandomSource* random) {
-  if (made.empty()) return Lacks(std::move(lacks));
+  if (made.empty()) return NotPlantable(std::move(lacks));
   if (random != nullptr) Shuffle(&made, *random);
   return made;
 }
 
 // The sound function is bound all the same, so that a node that cannot be bound
 // fails as it does without the fault.
-Spoiling InsteadOfTheCall(std::string what, NodeBody body) {
-  return AroundTheCall(
+Spoiling ReplaceCall(std::string what, NodeBody body) {
+  return SpoilAroundCall(
       std::move(what),
       [body = std::move(body)](const PackedFunc&, const NodeCall& call) {
         return body(call);
       });
 }
 
-Spoiling AfterTheCall(std::string what, NodeBody spoil) {
-  return AroundTheCall(
+Spoiling SpoilAfterCall(std::string what, NodeBody spoil) {
+  return SpoilAroundCall(
       std::move(what),
       [spoil = std::move(spoil)](const PackedFunc& sound,
                                  const NodeCall& call) -> absl::Status {
@@ -133,16 +133,16 @@ Spoiling AfterTheCall(std::string what, NodeBody spoil) {
 
 Spoiling ChangedOutput(std::string what, size_t output,
                        std::function<void(Numbers& numbers)> change) {
-  return AfterTheCall(std::move(what), [output, change = std::move(change)](
-                                           const NodeCall& call) {
+  return SpoilAfterCall(std::move(what), [output, change = std::move(change)](
+                                             const NodeCall& call) {
     ChangeNumbers(call.outputs[output], change);
     return absl::OkStatus();
   });
 }
 
-Spoiling BeforeTheCall(std::string what,
-                       std::function<absl::Status(NodeCall* call)> replace) {
-  Spoiling made = AroundTheCall(
+Spoiling SpoilBeforeCall(std::string what,
+                         std::function<absl::Status(NodeCall* call)> replace) {
+  Spoiling made = SpoilAroundCall(
       std::move(what),
       [replace = std::move(replace)](const PackedFunc& sound,
                                      const NodeCall& call) -> absl::Status {

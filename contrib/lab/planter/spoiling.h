@@ -115,7 +115,7 @@ FoundWays Hang(const FaultPlace&, RandomSource&);
 // What kinds have in common.
 
 // Fails with what the node lacks.
-absl::Status Lacks(std::string what);
+absl::Status NotPlantable(std::string what);
 // Draws one of the list. REQUIRES: it is not empty.
 template <typename T>
 const T& OneOf(const std::vector<T>& list, RandomSource& random) {
@@ -134,15 +134,15 @@ void Shuffle(std::vector<T>* list, RandomSource& random) {
 FoundWays Found(Spoilings made, std::string lacks,
                 RandomSource* random = nullptr);
 // Calls this function in the place of the sound one.
-Spoiling InsteadOfTheCall(std::string what, NodeBody body);
+Spoiling ReplaceCall(std::string what, NodeBody body);
 // Spoils what the sound function makes.
-Spoiling AfterTheCall(std::string what, NodeBody spoil);
+Spoiling SpoilAfterCall(std::string what, NodeBody spoil);
 // Spoils numbers of one output.
 Spoiling ChangedOutput(std::string what, size_t output,
                        std::function<void(Numbers& numbers)> change);
 // Calls the sound function with other inputs.
-Spoiling BeforeTheCall(std::string what,
-                       std::function<absl::Status(NodeCall* call)> replace);
+Spoiling SpoilBeforeCall(std::string what,
+                         std::function<absl::Status(NodeCall* call)> replace);
 // Binds the library's own kernel for another region.
 Spoiling WithRegion(std::string what, const Region& region);
 

@@ -42,7 +42,7 @@ Approximate OpenProbit(const Approximate& x) {
   // 2 x - 1 is rounded where it is next to -1 or 1.
   const double u = UnitRoundoff(kFloat32);
   Approximate y =
-      Through(&Probit, 0, {x.value, x.proved + u, x.expected + u}, 4);
+      ApplyWithError(&Probit, 0, {x.value, x.proved + u, x.expected + u}, 4);
   const double open = kRelative * std::fabs(y.value) + kNearZero;
   y.proved += open;
   y.expected += open;
@@ -51,7 +51,7 @@ Approximate OpenProbit(const Approximate& x) {
 
 // A kernel may calculate 1 - y where y is nearly 1.
 Approximate LogisticOf(const Approximate& x) {
-  Approximate y = Through(&Logistic, 0, x, 8);
+  Approximate y = ApplyWithError(&Logistic, 0, x, 8);
   y.proved += UnitRoundoff(kFloat32) * 2;
   y.expected += UnitRoundoff(kFloat32) * 2;
   return y;
@@ -100,7 +100,7 @@ void Softmax(double zero, Scores* scores) {
 
 }  // namespace
 
-Approximate Approximate::Of(const SumOfTerms& sum) {
+Approximate Approximate::FromSum(const SumOfTerms& sum) {
   const SumBound bound = BoundSum(kFloat32, sum);
   return {sum.result, bound.proved, bound.expected};
 }
@@ -121,8 +121,9 @@ Approximate Times(const Approximate& a, double factor) {
 
 // Both ends of the range of x are tried: for a monotonous function nothing
 // between them is further off.
-Approximate Through(double (*f)(double x, double parameter), double parameter,
-                    const Approximate& x, double ulps) {
+Approximate ApplyWithError(double (*f)(double x, double parameter),
+                           double parameter, const Approximate& x,
+                           double ulps) {
   const double y = f(x.value, parameter);
   const auto bound = [&](double error) {
     const double up = std::fabs(f(x.value + error, parameter) - y);

@@ -33,7 +33,7 @@ struct Approximate {
   double proved = 0;
   double expected = 0;
 
-  static Approximate Of(const SumOfTerms& sum);
+  static Approximate FromSum(const SumOfTerms& sum);
   // With one more rounding to float32.
   Approximate Rounded() const;
   SumBound bound() const { return {proved, expected}; }
@@ -42,8 +42,8 @@ Approximate Plus(const Approximate& a, const Approximate& b);
 Approximate Times(const Approximate& a, double factor);
 // f(x), monotonous or convex near x, by a kernel that is off by so many units
 // in the last place itself.
-Approximate Through(double (*f)(double x, double parameter), double parameter,
-                    const Approximate& x, double ulps);
+Approximate ApplyWithError(double (*f)(double x, double parameter),
+                           double parameter, const Approximate& x, double ulps);
 
 // The scores of one row.
 using Scores = std::vector<Approximate>;

@@ -178,7 +178,7 @@ void StoreShortFloats(const double* from, int64_t begin, int64_t end,
 double ShortStep(DLDataType dtype, uint8_t pattern);
 
 // Classes of operators that work on each element by itself derive from one of
-// the templates below and have a function Of().
+// the templates below and have a function Eval().
 
 // An integer of 64 bits with its upper bits dropped: wraps around.
 template <typename T>
@@ -221,11 +221,11 @@ template <typename Class>
 concept HasScale = requires(const Class& op, double x) {
   op.Scale(x, x);
 };
-// Classes with a faster way for many numbers at once have a function OfAll(x,
+// Classes with a faster way for many numbers at once have a function EvalAll(x,
 // n), which replaces each.
 template <typename Class>
 concept HasOfAll = requires(double* x) {
-  Class::OfAll(x, 1);
+  Class::EvalAll(x, 1);
 };
 // Classes that have Scale() count errors in units in the last place at that
 // number.
@@ -253,10 +253,10 @@ absl::Status MapSimple(EvalArgs& args, F f) {
   return absl::OkStatus();
 }
 
-// Of() of a class is fit for MapSimple().
+// Eval() of a class is fit for MapSimple().
 inline constexpr bool kSimple = true;
 
-// y = Of(x), calculated in double, for floats.
+// y = Eval(x), calculated in double, for floats.
 template <typename Class, bool kIsSimple = false>
 struct FloatMap : OneFlopEach, KeepsType {
   absl::Status Check(const Inputs& in) const { return RequireFloat(in, 0); }
@@ -276,18 +276,18 @@ struct FloatMap : OneFlopEach, KeepsType {
   absl::Status Map(EvalArgs& args) const {
     [[maybe_unused]] const Class op = static_cast<const Class&>(*this);
     if constexpr (HasOfAll<Class>) {
-      return MapBlocks<double>(args, 8, &Class::OfAll);
+      return MapBlocks<double>(args, 8, &Class::EvalAll);
     } else if constexpr (kIsSimple) {
-      return MapSimple(args, [op](double x) { return op.Of(x); });
+      return MapSimple(args, [op](double x) { return op.Eval(x); });
     } else {
       return MapBlocks<double>(args, 8, [op](double* x, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) x[i] = op.Of(x[i]);
+        for (int64_t i = 0; i < n; ++i) x[i] = op.Eval(x[i]);
       });
     }
   }
 };
 
-// y = Of(x) for floats, which come as doubles, and integers, which come as
+// y = Eval(x) for floats, which come as doubles, and integers, which come as
 // those of 64 bits.
 template <typename Class>
 struct NumberMap : OneFlopEach, KeepsType {
@@ -295,7 +295,7 @@ struct NumberMap : OneFlopEach, KeepsType {
   absl::Status Evaluate(EvalArgs& args) const {
     const Class op = static_cast<const Class&>(*this);
     if (IsFloat(args.dtype(0))) {
-      return MapSimple(args, [op](double x) { return op.Of(x); });
+      return MapSimple(args, [op](double x) { return op.Eval(x); });
     }
     return IsUnsigned(args.dtype(0)) ? MapIntegers<uint64_t>(op, args)
                                      : MapIntegers<int64_t>(op, args);
@@ -305,7 +305,7 @@ struct NumberMap : OneFlopEach, KeepsType {
   template <typename W>
   static absl::Status MapIntegers(const Class& op, EvalArgs& args) {
     return MapBlocks<W>(args, 2, [op](W* x, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) x[i] = op.Of(x[i]);
+      for (int64_t i = 0; i < n; ++i) x[i] = op.Eval(x[i]);
     });
   }
 };

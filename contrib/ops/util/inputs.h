@@ -39,7 +39,7 @@ inline std::vector<InputInfo> GivenInputs(const EvalArgs& args) {
   std::vector<InputInfo> infos(args.num_inputs());
   for (size_t i = 0; i < infos.size(); ++i) {
     infos[i].is_given = args.has(i);
-    if (args.has(i)) infos[i].type = TensorType::Of(*args.in(i));
+    if (args.has(i)) infos[i].type = TensorType::From(*args.in(i));
   }
   return infos;
 }

@@ -97,7 +97,7 @@ std::optional<QuantRange> RangeOf(DLDataType dtype) {
 
 // In float32 throughout: ONNX defines this operator by others of that type, and
 // each of their roundings shows in the zero point.
-DynamicScale DynamicScale::Of(float low, float high) {
+DynamicScale DynamicScale::FromRange(float low, float high) {
   low = std::min(low, 0.0F);
   high = std::max(high, 0.0F);
   const float scale = (high - low) / 255.0F;

@@ -39,7 +39,7 @@ struct DynamicScale {
   double zero = 0;
 
   // For numbers from `low` to `high`; 0 is always in the range.
-  static DynamicScale Of(float low, float high);
+  static DynamicScale FromRange(float low, float high);
   // Returns 0 to 255.
   double Quantized(float x) const {
     const float quotient = scale == 0 ? 0 : x / scale;

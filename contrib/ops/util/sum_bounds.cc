@@ -84,7 +84,8 @@ SumBound BoundSum(DLDataType dtype, const SumOfTerms& sum) {
 
 // Each term may lose as much as its power underflows by; the root is taken of a
 // sum that is that much larger or smaller.
-double LostInPowers(DLDataType dtype, double terms, double p, double sum) {
+double UnderflowLossInPowers(DLDataType dtype, double terms, double p,
+                             double sum) {
   if (p == 1) return 0;
   const double lost = 2 * terms * HalfUlp(dtype, 0);
   const double norm = std::pow(sum, 1 / p);
@@ -140,8 +141,8 @@ double LeastBoundOfSum(double terms) {
 
 namespace {
 
-using matrix_kernel::FilledUp;
 using matrix_kernel::kStripColumns;
+using matrix_kernel::PaddedColumns;
 
 constexpr double kNanosecondsPerSummed = 0.3;
 
@@ -158,7 +159,7 @@ int64_t StripWidth(const ProductSizes& sizes) {
   constexpr int64_t kMostPacked = 16'384;
   constexpr int64_t kMostLines = 64;
   const int64_t lines = kMostPacked / std::max<int64_t>(sizes.depth, 1);
-  return FilledUp(std::clamp<int64_t>(lines, 1, kMostLines));
+  return PaddedColumns(std::clamp<int64_t>(lines, 1, kMostLines));
 }
 
 std::vector<StripOfElements> StripsOf(const ProductSizes& sizes,
@@ -209,7 +210,7 @@ struct StripSummer {
     const int64_t depth = sizes.depth;
     const int64_t lines =
         std::min<int64_t>(width, sizes.columns - strip.column);
-    const int64_t packed = FilledUp(lines);
+    const int64_t packed = PaddedColumns(lines);
     right({strip.item, strip.column, lines, 0, depth, packed,
            strip_numbers.data()});
     std::fill(is_turned.begin(), is_turned.end(), false);
@@ -221,7 +222,7 @@ struct StripSummer {
         packed_row = row;
       }
       const int64_t column = elements[place] % sizes.columns - strip.column;
-      TurnTo(column, packed);
+      GatherColumn(column, packed);
       const matrix_kernel::TermSums sums = level.sum_terms(
           depth, left_row.data(), columns.data() + column * depth);
       bounds->proved[place] = sums.absolute;
@@ -232,7 +233,7 @@ struct StripSummer {
  private:
   // Columns are turned group by group, when the first one of a group is asked
   // for.
-  void TurnTo(int64_t column, int64_t packed) {
+  void GatherColumn(int64_t column, int64_t packed) {
     const int64_t group = column / kTurned;
     if (is_turned[static_cast<size_t>(group)]) return;
     is_turned[static_cast<size_t>(group)] = true;

@@ -98,7 +98,8 @@ class OverflowRule {
 
 // Returns how far (sum of so many terms |x|^p)^(1/p) may be off because the
 // terms underflow.
-double LostInPowers(DLDataType dtype, double terms, double p, double sum);
+double UnderflowLossInPowers(DLDataType dtype, double terms, double p,
+                             double sum);
 
 // Returns OperatorDef::least_bound of sums of at least so many terms.
 double LeastBoundOfSum(double terms);

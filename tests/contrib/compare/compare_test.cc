@@ -128,7 +128,7 @@ void Put(TensorCollector* collector, const std::string& name,
   const TensorKey key{name};
   TensorItem item{key};
   item.tensor = tensor.tensor();
-  EXPECT_THAT(collector->Take(item), IsOk());
+  EXPECT_THAT(collector->Consume(item), IsOk());
 }
 
 TEST(CompareTest, WhatOnlyOneSourceHasIsSkippedWithItsReason) {
@@ -211,7 +211,7 @@ void PutHash(TensorCollector* collector, const std::string& name,
   TensorItem item{key};
   item.why_absent = "only its hash was recorded";
   item.hash = TensorHash{HashKind::kXxh3, value};
-  EXPECT_THAT(collector->Take(item), IsOk());
+  EXPECT_THAT(collector->Consume(item), IsOk());
 }
 
 TEST(CompareTest, WhereOnlyHashesAreKnownTheyAreCompared) {
@@ -235,7 +235,7 @@ void PutWithHash(TensorCollector* collector, const std::string& name,
   item.tensor = tensor.tensor();
   item.hash =
       TensorHash{HashKind::kXxh3, HashBytes(tensor.data(), tensor.bytes())};
-  EXPECT_THAT(collector->Take(item), IsOk());
+  EXPECT_THAT(collector->Consume(item), IsOk());
 }
 
 TEST(CompareTest, AWrongTensorThatIsAnotherOneIsAStaleCopy) {
@@ -266,7 +266,7 @@ class ToldBounds : public BoundSource {
   ToldBounds(bool is_sure, std::vector<double> bounds)
       : is_sure_(is_sure), bounds_(std::move(bounds)) {}
 
-  absl::StatusOr<bool> IsSurelyWithin(
+  absl::StatusOr<bool> IsProvablyWithin(
       const DLTensor&, const UnboundedLimit& unbounded) override {
     ++asked;
     limit = unbounded;

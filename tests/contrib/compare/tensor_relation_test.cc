@@ -140,12 +140,12 @@ TEST(TensorRelationTest, WhatNetworksAreGivenWasPerhapsNeverSet) {
   options.describe = true;
   const auto compared = CompareTensors(item, *ChannelsFirst(zero), options);
   ASSERT_TRUE(compared.ok()) << compared.status();
-  EXPECT_EQ(WordsOfGiven(*compared->details),
+  EXPECT_EQ(DescribeGivenInput(*compared->details),
             "all wrong elements are 0, as in an input that was never set");
 }
 
 TEST(TensorRelationTest, WhatNothingRelatesIsSaidToBeSo) {
-  EXPECT_THAT(WordsOfGiven({}), HasSubstr("no other order"));
+  EXPECT_THAT(DescribeGivenInput({}), HasSubstr("no other order"));
 }
 
 }  // namespace

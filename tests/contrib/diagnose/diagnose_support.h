@@ -62,7 +62,7 @@ inline std::shared_ptr<const GraphTarget> Speaking(const Network& network) {
 inline std::shared_ptr<const GraphTarget> Lying(const Network& meant,
                                                 const Network& computed) {
   Graph graph = LoweredOf(computed).graph;
-  SilentBuild silent = Silenced(graph, BuiltInFunctions(AllOperators()));
+  SilentBuild silent = MakeSilentBuild(graph, BuiltInFunctions(AllOperators()));
   Graph told = LoweredOf(meant).graph;
   for (size_t n = 0; n < told.nodes.size(); ++n) {
     told.nodes[n].function = silent.graph.nodes[n].function;
@@ -73,8 +73,8 @@ inline std::shared_ptr<const GraphTarget> Lying(const Network& meant,
 
 inline std::shared_ptr<const GraphTarget> Silent(const Network& network,
                                                  std::string name = "silent") {
-  SilentBuild build =
-      Silenced(LoweredOf(network).graph, BuiltInFunctions(AllOperators()));
+  SilentBuild build = MakeSilentBuild(LoweredOf(network).graph,
+                                      BuiltInFunctions(AllOperators()));
   return TargetOf(std::move(build.graph), build.library, std::move(name));
 }
 

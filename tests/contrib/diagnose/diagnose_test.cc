@@ -57,7 +57,7 @@ struct Cases {
 
   void SetBeside(Beside beside, Question* question) const {
     Reference& reference = question->reference;
-    const bool is_silent = SaysNothing(question->target);
+    const bool is_silent = DeclaresNoRegion(question->target);
     const auto build = is_silent ? Silent(*right, "right") : Speaking(*right);
     switch (beside) {
       case Beside::kDefinitions:

@@ -29,7 +29,7 @@ class DumpDifferenceTest : public testing::Test {
   std::vector<std::string> KeysThat(DumpedNode state,
                                     const Comparison& comparison) const {
     const std::string path = dump_.spec().path;
-    const auto where = WhereDumpsDiffer(path, path, comparison);
+    const auto where = LocateDumpDifference(path, path, comparison);
     EXPECT_THAT(where, IsOk());
     std::vector<std::string> keys;
     if (!where.ok()) return keys;
@@ -59,7 +59,7 @@ TEST_F(DumpDifferenceTest, AnInputThatDiffersIsWhereItBegins) {
                         Compared("turn", Verdict::kError)};
   EXPECT_THAT(KeysThat(DumpedNode::kBegins, comparison), ElementsAre("x"));
   const std::string path = dump_.spec().path;
-  const auto where = WhereDumpsDiffer(path, path, comparison);
+  const auto where = LocateDumpDifference(path, path, comparison);
   ASSERT_THAT(where, IsOk());
   const NodeId x = where->NodesThat(DumpedNode::kBegins)[0];
   EXPECT_THAT(std::string(ReasonFor(*where, x)), HasSubstr("does not compute"));
@@ -97,7 +97,7 @@ TEST_F(DumpDifferenceTest, TensorsOfEqualHashesAreAlike) {
 }
 
 TEST_F(DumpDifferenceTest, WhatIsNotADumpHasNoGraph) {
-  EXPECT_THAT(WhereDumpsDiffer(dump_.spec().path, "/nowhere", {}),
+  EXPECT_THAT(LocateDumpDifference(dump_.spec().path, "/nowhere", {}),
               FailsWith(absl::StatusCode::kNotFound, HasSubstr("/nowhere")));
 }
 

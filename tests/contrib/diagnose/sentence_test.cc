@@ -44,7 +44,7 @@ Answer AnswerWith(std::vector<NodeReport> nodes,
   LocateResult located;
   located.nodes = std::move(nodes);
   for (size_t i = 0; i < located.nodes.size(); ++i) {
-    if (Accuses(located.nodes[i].verdict))
+    if (IsCulpritVerdict(located.nodes[i].verdict))
       located.culprits.push_back({i, std::nullopt, {}});
   }
   located.outputs.push_back(OutputThatIs(output));

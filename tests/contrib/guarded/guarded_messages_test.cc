@@ -38,9 +38,11 @@ class IgnoringListener : public RunListener {
  public:
   absl::Status NodeBegins(uint32_t) override { return absl::OkStatus(); }
   absl::Status NodeEnds() override { return absl::OkStatus(); }
-  absl::Status Take(const TensorItem&) override { return absl::OkStatus(); }
-  absl::Status Take(RunResult) override { return absl::OkStatus(); }
-  NDArray FindGiven(const std::string&) const override { return NDArray(); }
+  absl::Status Consume(const TensorItem&) override { return absl::OkStatus(); }
+  absl::Status Consume(RunResult) override { return absl::OkStatus(); }
+  NDArray FindGivenTensor(const std::string&) const override {
+    return NDArray();
+  }
   NDArray FindMade(const TensorKey&) const override { return NDArray(); }
 };
 
@@ -64,7 +66,7 @@ std::string HeadOfTensor(uint8_t contents) {
 absl::Status HearBytes(const std::string& bytes) {
   SentBytes reader(bytes);
   IgnoringListener listener;
-  return HearMessage(reader, "net", &listener);
+  return ReceiveMessage(reader, "net", &listener);
 }
 
 TEST(GuardedMessagesTest, WhatIsNotAMessageIsRefused) {

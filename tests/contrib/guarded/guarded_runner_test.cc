@@ -54,7 +54,7 @@ NodeFailure NodeFailureOf(const FloatKernel& kernel,
 
 class NameSink : public TensorSink {
  public:
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     names.push_back(item.key.Name());
     if (item.hash.has_value()) hashes.push_back(item.hash->value);
     has_contents = has_contents || item.tensor != nullptr;

@@ -224,7 +224,7 @@ NDArray Disturbed(const BoundedTensor& reference, double share,
   return found;
 }
 
-// What BoundSource::IsSurelyWithin() promises, by all the bounds.
+// What BoundSource::IsProvablyWithin() promises, by all the bounds.
 bool IsWithin(const BoundedTensor& reference, const UnboundedLimit& unbounded,
               const NDArray& found) {
   const std::vector<double> x = ToDoubles(reference.tensor);
@@ -254,7 +254,7 @@ int TimesSure(const Fused& fused, const UnboundedLimit& unbounded) {
   for (int i = 0; i < 60; ++i) {
     const double share = 0.1 + 0.02 * i;
     const NDArray found = Disturbed((*all)[0], share, &random);
-    const auto is_sure = (*run)->bounds(0).IsSurelyWithin(*found, unbounded);
+    const auto is_sure = (*run)->bounds(0).IsProvablyWithin(*found, unbounded);
     EXPECT_THAT(is_sure, IsOk());
     if (!is_sure.ok() || !*is_sure) continue;
     ++sure;
@@ -312,7 +312,8 @@ TEST(BoundedRunTest, OneElementWithoutABoundIsNotSureIfItIsFarOff) {
       values[at] *= 1 + 1.5 * limit;
       const NDArray found = middle.CopyToHost().value();
       StoreDoubles(values.data(), 0, CountOf(found), found);
-      EXPECT_FALSE((*run)->bounds(0).IsSurelyWithin(*found, {0, limit}).value())
+      EXPECT_FALSE(
+          (*run)->bounds(0).IsProvablyWithin(*found, {0, limit}).value())
           << fused.what << " " << i;
       ++tried;
     }
@@ -338,7 +339,7 @@ TEST(BoundedRunTest, OneElementBeyondItsBoundIsNotSurelyWithin) {
       std::vector<double> values = ToDoubles(found);
       values[static_cast<size_t>(i)] = value;
       StoreDoubles(values.data(), 0, CountOf(found), found);
-      EXPECT_FALSE((*run)->bounds(0).IsSurelyWithin(*found, {}).value())
+      EXPECT_FALSE((*run)->bounds(0).IsProvablyWithin(*found, {}).value())
           << fused.what << " " << i;
     }
   }
@@ -367,7 +368,7 @@ TEST(BoundedRunTest, NothingIsSureWhereSomethingElseFollowsASum) {
   const auto run = RunWithLazyBounds(fused.net.net, fused.inputs);
   ASSERT_THAT(run, IsOk());
   const NDArray& output = (*run)->outputs()[0];
-  EXPECT_FALSE((*run)->bounds(0).IsSurelyWithin(*output, {}).value());
+  EXPECT_FALSE((*run)->bounds(0).IsProvablyWithin(*output, {}).value());
 }
 
 }  // namespace

@@ -82,10 +82,10 @@ class Caller {
       case 0:
         return OpAttrs();
       case 1:
-        return OpAttrs::Of(nullptr, test_ops::Relu{});
+        return OpAttrs::From(nullptr, test_ops::Relu{});
       case 2:
-        return OpAttrs::Of(Ops().FindType(&kTypeTag<test_ops::Add>),
-                           test_ops::Relu{});
+        return OpAttrs::From(Ops().FindType(&kTypeTag<test_ops::Add>),
+                             test_ops::Relu{});
       default:
         return AttrsOf<test_ops::If>();  // Without bodies.
     }

@@ -74,9 +74,9 @@ TEST_F(NetworkChecksTest, AttributesOfNoOperatorEndTheProcess) {
   EXPECT_THAT(
       net_.AddOperation({.attrs = OpAttrs(), .inputs = {x_}}),
       FailsWith(StatusCode::kInvalidArgument, HasSubstr("has no operator")));
-  EXPECT_FALSE(OpAttrs::Of(nullptr, test_ops::Relu{}).defined());
+  EXPECT_FALSE(OpAttrs::From(nullptr, test_ops::Relu{}).defined());
   const OperatorDef* const add = Ops().FindType(&kTypeTag<test_ops::Add>);
-  EXPECT_FALSE(OpAttrs::Of(add, test_ops::Relu{}).defined());
+  EXPECT_FALSE(OpAttrs::From(add, test_ops::Relu{}).defined());
 }
 
 // OV-17: what is exported can be imported again.
@@ -151,7 +151,7 @@ TEST_F(NetworkChecksTest, ConstantsOfDataAreCopiedIfTheirMakerKeepsThem) {
   value.id = ValueId{static_cast<uint32_t>(data.values.size())};
   value.kind = NetworkValue::Kind::kConstant;
   value.name = "c";
-  value.type = TensorType::Of(*kept);
+  value.type = TensorType::From(*kept);
   value.data = kept;
   data.values.emplace_back(value);
   const auto network = Network::FromData(data);

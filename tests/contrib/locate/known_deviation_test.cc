@@ -227,7 +227,8 @@ TEST(KnownDeviationTest, TwoHundredFaultsBeyondTheirRowsAreAllNamed) {
     const NodeReport& node = found->nodes[0];
     EXPECT_TRUE(node.known.has_value() && !node.known->is_within())
         << "fault " << i << " of seed " << kSeed;
-    EXPECT_TRUE(Accuses(node.verdict) || node.verdict == NodeVerdict::kDeviates)
+    EXPECT_TRUE(IsCulpritVerdict(node.verdict) ||
+                node.verdict == NodeVerdict::kDeviates)
         << "fault " << i << " of seed " << kSeed;
   }
 }

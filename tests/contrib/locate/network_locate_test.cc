@@ -79,16 +79,16 @@ class FakeRuntime : public Runner {
    public:
     Filter(const FakeRuntime& runtime, TensorSink& sink)
         : runtime_(runtime), sink_(sink) {}
-    absl::Status Take(const TensorItem& item) override {
+    absl::Status Consume(const TensorItem& item) override {
       const std::string& name = item.key.node;
       if (runtime_.absent_.contains(name)) {
         TensorItem absent{item.key};
         absent.why_absent = "not computed";
-        return sink_.Take(absent);
+        return sink_.Consume(absent);
       }
       const bool is_seen =
           runtime_.observed_.contains(name) || name == "x" || name == "y";
-      return is_seen ? sink_.Take(item) : absl::OkStatus();
+      return is_seen ? sink_.Consume(item) : absl::OkStatus();
     }
 
    private:

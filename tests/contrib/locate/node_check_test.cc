@@ -48,7 +48,7 @@ TensorCollector RunOf(const Graph& graph, const Ref<Library>& library) {
     const NDArray made = n == 0 ? x : executor->GetOutput(n - 1).value();
     TensorItem item{key};
     item.tensor = made.tensor();
-    EXPECT_THAT(run.Take(item), IsOk());
+    EXPECT_THAT(run.Consume(item), IsOk());
   }
   return run;
 }
@@ -96,11 +96,11 @@ TEST(NodeCheckTest, WhatANodeReadCountsMoreThanWhatWasMadeForIt) {
       const TensorKey read{"tanh2", 0, TensorRole::kInput};
       TensorItem item{read};
       item.tensor = overwritten.tensor();
-      ASSERT_THAT(run.Take(item), IsOk());
+      ASSERT_THAT(run.Consume(item), IsOk());
     }
     TensorItem item{kept.key};
     item.tensor = kept.tensor.tensor();
-    ASSERT_THAT(run.Take(item), IsOk());
+    ASSERT_THAT(run.Consume(item), IsOk());
   }
   const auto checks =
       CheckNodes(GraphIndex(lowered.graph), AllOperators(), run);
@@ -137,7 +137,7 @@ TEST(NodeCheckTest, OutputsInAnotherOrderThanTheGraphsAreNotChecked) {
   const auto take = [&run](const TensorKey& key, const NDArray& tensor) {
     TensorItem item{key};
     item.tensor = tensor.tensor();
-    EXPECT_THAT(run.Take(item), IsOk());
+    EXPECT_THAT(run.Consume(item), IsOk());
   };
   take({"x"}, whole);
   take({"cut", 1}, column);

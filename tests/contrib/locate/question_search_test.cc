@@ -28,7 +28,7 @@ TEST(FirstLeapTest, AnyPlaceIsFoundWithTenQuestionsInAThousand) {
   for (const size_t place : {1, 2, 499, 500, 501, 1000}) {
     size_t asked = 0;
     const auto found =
-        FirstLeap(0, 1000, [&](size_t k) -> absl::StatusOr<bool> {
+        BisectFirstTrue(0, 1000, [&](size_t k) -> absl::StatusOr<bool> {
           ++asked;
           return k >= place;
         });
@@ -40,7 +40,7 @@ TEST(FirstLeapTest, AnyPlaceIsFoundWithTenQuestionsInAThousand) {
 
 TEST(FirstLeapTest, WhatIsNotMonotoneLeapsAtThePlaceFound) {
   const auto holds = [](size_t k) { return k >= 30 || (k > 3 && k < 17); };
-  const auto found = FirstLeap(
+  const auto found = BisectFirstTrue(
       0, 40, [&](size_t k) -> absl::StatusOr<bool> { return holds(k); });
   ASSERT_THAT(found, IsOk());
   EXPECT_TRUE(holds(*found));
@@ -48,7 +48,7 @@ TEST(FirstLeapTest, WhatIsNotMonotoneLeapsAtThePlaceFound) {
 }
 
 TEST(FirstLeapTest, AnErrorEndsTheSearch) {
-  const auto found = FirstLeap(0, 9, [](size_t) -> absl::StatusOr<bool> {
+  const auto found = BisectFirstTrue(0, 9, [](size_t) -> absl::StatusOr<bool> {
     return absl::AbortedError("no answer");
   });
   EXPECT_THAT(found,

@@ -111,7 +111,7 @@ TEST(NodeVerdictTest, TheTruthTableHolds) {
     SCOPED_TRACE(row.shown);
     const NodeVerdict verdict = JoinEvidence(row.evidence);
     EXPECT_EQ(NameOf(verdict), NameOf(row.verdict));
-    EXPECT_EQ(Accuses(verdict), row.accuses);
+    EXPECT_EQ(IsCulpritVerdict(verdict), row.accuses);
   }
 }
 

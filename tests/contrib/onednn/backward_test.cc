@@ -36,7 +36,7 @@ Network NetworkOfCall(const CallCase& drawn) {
     operation.inputs.push_back(
         drawn.inputs[i].defined()
             ? *network.AddInput("x" + std::to_string(i),
-                                TensorType::Of(*drawn.inputs[i]))
+                                TensorType::From(*drawn.inputs[i]))
             : kNoValue);
   }
   const auto id = network.AddOperation(std::move(operation));

@@ -44,7 +44,7 @@ inline CallCase CaseOf(const OpSetup& operation, std::vector<NDArray> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     OneDnnInput& input = made.call.inputs.emplace_back();
     if (!inputs[i].defined()) continue;
-    input.type = TensorType::Of(*inputs[i]);
+    input.type = TensorType::From(*inputs[i]);
     infos[i] = {true, input.type, &inputs[i], nullptr};
   }
   const OpAttrs& op = made.call.op;
@@ -74,7 +74,7 @@ inline void Fuse(CallCase& made, const OpSetup& operation, NDArray other = {}) {
   OneDnnPostOp post_op{operation.Make().value(), {}};
   if (other.defined()) {
     OneDnnInput& input = post_op.others.emplace_back();
-    input.type = TensorType::Of(*other);
+    input.type = TensorType::From(*other);
     if (input.type.rank() == made.call.output.rank()) {
       input.layout = made.call.output_layout;
     }

@@ -193,7 +193,7 @@ void FuseBatchNorm(CallCase& made, int64_t channels) {
   for (const NDArray& list : {Counted({channels}, 0.5F), Counted({channels}),
                               Counted({channels}, 0.125F), variance}) {
     OneDnnInput& input = made.call.post_ops.back().others.emplace_back();
-    input.type = TensorType::Of(*list);
+    input.type = TensorType::From(*list);
     input.constant = list;
     made.inputs.push_back(list);
   }
@@ -570,7 +570,7 @@ bool IsSetAlready() {
 TEST(OmpWaitingTest, ThreadsWithNothingToDoSleep) {
   if (IsSetAlready() && !IsAgain()) GTEST_SKIP() << "the environment says how";
   const onednn::OmpThreads two(2);
-  if (IsAgain()) onednn::CalmOmpThreads(true);
+  if (IsAgain()) onednn::ReduceOmpPolling(true);
   // Polling as long as libgomp does by default takes more than 1 ms.
   EXPECT_LT(TimeOfIdleThread(), kRegions * std::chrono::microseconds(500));
 }
@@ -596,7 +596,7 @@ TEST(OmpWaitingTest, ThreadsPollAgainOnceTheMachineIsQuiet) {
   if (IsAgain()) {
     const onednn::OmpThreads two(2);
     for (const bool is_calm : {true, false, true, false}) {
-      onednn::CalmOmpThreads(is_calm);
+      onednn::ReduceOmpPolling(is_calm);
     }
     EXPECT_GT(TimeOfIdleThread(), kRegions * std::chrono::microseconds(500));
     return;
@@ -609,7 +609,7 @@ TEST(OmpWaitingTest, ThreadsPollAgainOnceTheMachineIsQuiet) {
 
 TEST(OmpWaitingTest, AFirstLookKnowsOfNoWaiting) {
   bool is_kept_waiting = true;
-  std::thread([&] { is_kept_waiting = onednn::IsKeptWaiting(); }).join();
+  std::thread([&] { is_kept_waiting = onednn::IsStarvedOfCpu(); }).join();
   EXPECT_FALSE(is_kept_waiting);
 }
 
@@ -624,7 +624,7 @@ TEST(OmpWaitingTest, AThreadBesideTooManyIsKeptWaiting) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(9);
   bool is_kept_waiting = false;
   while (!is_kept_waiting && std::chrono::steady_clock::now() < limit) {
-    is_kept_waiting = onednn::IsKeptWaiting();
+    is_kept_waiting = onednn::IsStarvedOfCpu();
   }
   is_over = true;
   for (std::thread& other : others) other.join();

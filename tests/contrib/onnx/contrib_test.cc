@@ -190,7 +190,7 @@ TEST(OnnxContribTest, SidesAreExchangedAsAttributesSay) {
   AddAttribute("transBatchA", 2, &batch.node()).set_i(1);
   const auto y = batch.Run({MakeTensor<float>({2, 3, 1}, {1, 2, 3, 4, 5, 6}),
                             MakeTensor<float>({3, 1, 1}, {1, 10, 100})});
-  EXPECT_EQ(ToString(TensorType::Of(*y[0])), "float32[3, 2, 1]");
+  EXPECT_EQ(ToString(TensorType::From(*y[0])), "float32[3, 2, 1]");
   EXPECT_THAT(ValuesOf(y[0]), ElementsAre(1, 4, 20, 50, 300, 600));
 }
 
@@ -213,7 +213,7 @@ TEST(OnnxContribTest, ChannelsMayBeTheLastSide) {
   ContribModel model(13, "NhwcConv", {{1, 1, 2, 2}, {1, 2, 1, 1}});
   const auto y = model.Run({MakeTensor<float>({1, 1, 2, 2}, {1, 2, 3, 4}),
                             MakeTensor<float>({1, 2, 1, 1}, {1, 10})});
-  EXPECT_EQ(ToString(TensorType::Of(*y[0])), "float32[1, 1, 2, 1]");
+  EXPECT_EQ(ToString(TensorType::From(*y[0])), "float32[1, 1, 2, 1]");
   EXPECT_THAT(ValuesOf(y[0]), ElementsAre(21, 43));
 }
 
@@ -227,7 +227,7 @@ TEST(OnnxContribTest, FunctionsCallFunctionsWithWhatIsKnownOfTheirInputs) {
                             MakeTensor<float>({1, 2, 1}, {5, 5}),
                             MakeTensor<float>({1, 2, 1}, {2, 4})});
   EXPECT_THAT(ValuesOf(y[0]), ElementsAre(2, 3));
-  EXPECT_EQ(ToString(TensorType::Of(*y[1])), "float32[1, 1, 2, 1]");
+  EXPECT_EQ(ToString(TensorType::From(*y[1])), "float32[1, 1, 2, 1]");
 }
 
 TEST(OnnxContribTest, VariadicInputsComeInWholeGroups) {

@@ -106,10 +106,10 @@ struct Pool {
 TEST(OpDefTest, RequiredAttributeWithoutAValueIsNamed) {
   static constexpr OperatorDef kPool = Row<Pool>({.name = "Pool"});
   EXPECT_THAT(
-      CheckRequired(OpAttrs::Of(&kPool, Pool{})),
+      CheckRequired(OpAttrs::From(&kPool, Pool{})),
       FailsWith(StatusCode::kInvalidArgument,
                 HasSubstr("attribute kernel: is missing, Pool needs it")));
-  EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPool, Pool{{2, 2}})), IsOk());
+  EXPECT_THAT(CheckRequired(OpAttrs::From(&kPool, Pool{{2, 2}})), IsOk());
 }
 
 struct Put {
@@ -128,13 +128,14 @@ struct PutRules : Put {
 // OV-07. A number has no value that says that it was not given.
 TEST(OpDefTest, RequiredNumberAndWordBeginWithoutAValue) {
   static constexpr OperatorDef kPut = Row<Put, PutRules>({.name = "Put"});
-  EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPut, Put{})),
+  EXPECT_THAT(CheckRequired(OpAttrs::From(&kPut, Put{})),
               FailsWith(StatusCode::kInvalidArgument,
                         HasSubstr("attribute axis: is missing, Put needs it")));
-  EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPut, Put{.axis = 0, .text = {}})),
+  EXPECT_THAT(CheckRequired(OpAttrs::From(&kPut, Put{.axis = 0, .text = {}})),
               FailsWith(StatusCode::kInvalidArgument,
                         HasSubstr("attribute text: is missing")));
-  EXPECT_THAT(CheckRequired(OpAttrs::Of(&kPut, Put{0, std::string()})), IsOk());
+  EXPECT_THAT(CheckRequired(OpAttrs::From(&kPut, Put{0, std::string()})),
+              IsOk());
 }
 
 TEST(OpDefTest, AttributesAreEqualByContent) {

@@ -13,17 +13,18 @@ NDArray Truths(const std::vector<uint8_t>& values) {
   return MakeTensor<uint8_t>({static_cast<int64_t>(values.size())}, values,
                              kBool);
 }
-std::vector<uint8_t> Of(const OpSetup& operation, std::vector<NDArray> inputs) {
+std::vector<uint8_t> ResultOfOp(const OpSetup& operation,
+                                std::vector<NDArray> inputs) {
   return ElementsOf<uint8_t>(operation, std::move(inputs));
 }
 
 TEST(LogicTest, TruthsAreJoined) {
   const std::vector<NDArray> inputs = {Truths({0, 0, 1, 1}),
                                        Truths({0, 1, 0, 1})};
-  EXPECT_THAT(Of({"And"}, inputs), ElementsAre(0, 0, 0, 1));
-  EXPECT_THAT(Of({"Or"}, inputs), ElementsAre(0, 1, 1, 1));
-  EXPECT_THAT(Of({"Xor"}, inputs), ElementsAre(0, 1, 1, 0));
-  EXPECT_THAT(Of({"Not"}, {inputs[0]}), ElementsAre(1, 1, 0, 0));
+  EXPECT_THAT(ResultOfOp({"And"}, inputs), ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(ResultOfOp({"Or"}, inputs), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(ResultOfOp({"Xor"}, inputs), ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(ResultOfOp({"Not"}, {inputs[0]}), ElementsAre(1, 1, 0, 0));
 }
 
 TEST(LogicTest, NumbersAreNotTakenForBools) {
@@ -35,37 +36,38 @@ TEST(LogicTest, NumbersAreNotTakenForBools) {
 TEST(LogicTest, NanComparesWithNothing) {
   const std::vector<NDArray> inputs = {Floats({1, kNan, 2}),
                                        Floats({1, kNan, 3})};
-  EXPECT_THAT(Of({"Equal"}, inputs), ElementsAre(1, 0, 0));
-  EXPECT_THAT(Of({"LessOrEqual"}, inputs), ElementsAre(1, 0, 1));
-  EXPECT_THAT(Of({"GreaterOrEqual"}, inputs), ElementsAre(1, 0, 0));
-  EXPECT_THAT(Of({"Less"}, inputs), ElementsAre(0, 0, 1));
-  EXPECT_THAT(Of({"Greater"}, inputs), ElementsAre(0, 0, 0));
+  EXPECT_THAT(ResultOfOp({"Equal"}, inputs), ElementsAre(1, 0, 0));
+  EXPECT_THAT(ResultOfOp({"LessOrEqual"}, inputs), ElementsAre(1, 0, 1));
+  EXPECT_THAT(ResultOfOp({"GreaterOrEqual"}, inputs), ElementsAre(1, 0, 0));
+  EXPECT_THAT(ResultOfOp({"Less"}, inputs), ElementsAre(0, 0, 1));
+  EXPECT_THAT(ResultOfOp({"Greater"}, inputs), ElementsAre(0, 0, 0));
 }
 
 TEST(LogicTest, LargeIntegersAreComparedExactly) {
   const int64_t large = int64_t{1} << 60;
-  EXPECT_THAT(Of({"Equal"}, {MakeTensor<int64_t>({1}, {large}),
-                             MakeTensor<int64_t>({1}, {large + 1})}),
+  EXPECT_THAT(ResultOfOp({"Equal"}, {MakeTensor<int64_t>({1}, {large}),
+                                     MakeTensor<int64_t>({1}, {large + 1})}),
               ElementsAre(0));
 }
 
 TEST(LogicTest, FloatsAreTested) {
   const auto x = Floats({kInf, -kInf, kNan, 1});
-  EXPECT_THAT(Of({"IsNaN"}, {x}), ElementsAre(0, 0, 1, 0));
-  EXPECT_THAT(Of({"IsInf"}, {x}), ElementsAre(1, 1, 0, 0));
+  EXPECT_THAT(ResultOfOp({"IsNaN"}, {x}), ElementsAre(0, 0, 1, 0));
+  EXPECT_THAT(ResultOfOp({"IsInf"}, {x}), ElementsAre(1, 1, 0, 0));
   const OpSetup positive{"IsInf", 20, {{"detect_negative", int64_t{0}}}};
-  EXPECT_THAT(Of(positive, {x}), ElementsAre(1, 0, 0, 0));
+  EXPECT_THAT(ResultOfOp(positive, {x}), ElementsAre(1, 0, 0, 0));
 }
 
 TEST(LogicTest, BitsAreJoinedAndShifted) {
   const auto x = MakeTensor<uint8_t>({3}, {0x0F, 0x81, 0xFF});
   const auto y = MakeTensor<uint8_t>({3}, {0x3C, 1, 8});
-  EXPECT_THAT(Of({"BitwiseAnd"}, {x, y}), ElementsAre(0x0C, 1, 8));
-  EXPECT_THAT(Of({"BitwiseXor"}, {x, y}), ElementsAre(0x33, 0x80, 0xF7));
-  EXPECT_THAT(Of({"BitwiseNot"}, {x}), ElementsAre(0xF0, 0x7E, 0));
+  EXPECT_THAT(ResultOfOp({"BitwiseAnd"}, {x, y}), ElementsAre(0x0C, 1, 8));
+  EXPECT_THAT(ResultOfOp({"BitwiseXor"}, {x, y}),
+              ElementsAre(0x33, 0x80, 0xF7));
+  EXPECT_THAT(ResultOfOp({"BitwiseNot"}, {x}), ElementsAre(0xF0, 0x7E, 0));
   const OpSetup left{"BitShift", 11, {{"direction", std::string("LEFT")}}};
   const auto by = MakeTensor<uint8_t>({3}, {1, 1, 8});
-  EXPECT_THAT(Of(left, {x, by}), ElementsAre(0x1E, 2, 0));
+  EXPECT_THAT(ResultOfOp(left, {x, by}), ElementsAre(0x1E, 2, 0));
 }
 
 TEST(LogicTest, SignedNumbersAreShiftedWithTheirSign) {

@@ -88,7 +88,7 @@ TEST(AllOperatorsTest, AttributesMadeOfAClassEqualThoseGivenByName) {
         int64_t{1}}}}.Make();
   ASSERT_THAT(named, IsOk());
   const OperatorDef* const def = AllOperators().FindType(&kTypeTag<ops::LSTM1>);
-  EXPECT_TRUE(OpAttrs::Of(def, lstm) == *named);
+  EXPECT_TRUE(OpAttrs::From(def, lstm) == *named);
 }
 
 TEST(AllOperatorsTest, VersionsWithOtherDefaultsAreOtherClasses) {

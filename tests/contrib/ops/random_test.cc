@@ -16,7 +16,8 @@ using testing::HasSubstr;
 
 constexpr int64_t kMany = 1 << 18;
 
-OpSetup Of(const char* name, float seed, std::vector<NamedAttr> more = {}) {
+OpSetup RandomSetup(const char* name, float seed,
+                    std::vector<NamedAttr> more = {}) {
   more.push_back(Real("seed", seed));
   return {name, kNewestOpset, std::move(more)};
 }
@@ -57,19 +58,20 @@ double FarthestShare(std::vector<float> values, F share) {
 const double kFarthest = 3.3 / std::sqrt(static_cast<double>(kMany));
 
 TEST(RandomTest, UniformNumbersAreUniform) {
-  const auto values = ElementsOf(
-      Of("RandomUniform", 3, {Real("low", -2), Real("high", 6), ShapeOfMany()}),
-      {});
+  const auto values =
+      ElementsOf(RandomSetup("RandomUniform", 3,
+                             {Real("low", -2), Real("high", 6), ShapeOfMany()}),
+                 {});
   EXPECT_THAT(values, Each(testing::AllOf(testing::Ge(-2), testing::Le(6))));
   EXPECT_LT(FarthestShare(values, [](double x) { return (x + 2) / 8; }),
             kFarthest);
 }
 
 TEST(RandomTest, NormalNumbersAreNormal) {
-  const auto values =
-      ElementsOf(Of("RandomNormal", 3,
-                    {Real("mean", 10), Real("scale", 2), ShapeOfMany()}),
-                 {});
+  const auto values = ElementsOf(
+      RandomSetup("RandomNormal", 3,
+                  {Real("mean", 10), Real("scale", 2), ShapeOfMany()}),
+      {});
   const auto share = [](double x) {
     return std::erfc(-(x - 10) / 2 / std::sqrt(2.0)) / 2;
   };
@@ -82,10 +84,10 @@ TEST(RandomTest, NormalNumbersAreNormal) {
 // What Python makes of the same steps, with statistics.NormalDist.
 TEST(RandomTest, ASeedGivesTheSameBitsEverywhere) {
   const NamedAttr shape{"shape", Ints{4}};
-  const auto drawn = ElementsOf(Of("RandomNormal", 7, {shape}), {});
+  const auto drawn = ElementsOf(RandomSetup("RandomNormal", 7, {shape}), {});
   EXPECT_THAT(drawn, ElementsAre(-0x1.943eeep-1F, -0x1.34a5f6p+0F,
                                  -0x1.90d4bcp+0F, -0x1.235c18p-3F));
-  EXPECT_NE(drawn, ElementsOf(Of("RandomNormal", 8, {shape}), {}));
+  EXPECT_NE(drawn, ElementsOf(RandomSetup("RandomNormal", 8, {shape}), {}));
 }
 
 TEST(RandomTest, QuantilesAreThoseOfTheBellCurve) {
@@ -100,34 +102,37 @@ TEST(RandomTest, QuantilesAreThoseOfTheBellCurve) {
 
 TEST(RandomTest, LikeTakesShapeAndType) {
   const auto x = MakeTensor<double>({2, 3}, std::vector<double>(6));
-  const auto y = EvaluateOne(Of("RandomUniformLike", 1), {x});
+  const auto y = EvaluateOne(RandomSetup("RandomUniformLike", 1), {x});
   ASSERT_THAT(y, IsOk());
   EXPECT_EQ(TypeToString(y->shape(), y->dtype()), "float64 (2, 3)");
   const auto short_y =
-      EvaluateOne(Of("RandomNormalLike", 1, {Attr("dtype", 10)}), {x});
+      EvaluateOne(RandomSetup("RandomNormalLike", 1, {Attr("dtype", 10)}), {x});
   ASSERT_THAT(short_y, IsOk());
   EXPECT_EQ(TypeToString(short_y->shape(), short_y->dtype()), "float16 (2, 3)");
-  EXPECT_THAT(EvaluateOne(Of("RandomNormalLike", 1), {Longs({1})}),
+  EXPECT_THAT(EvaluateOne(RandomSetup("RandomNormalLike", 1), {Longs({1})}),
               FailsWith(kInvalid, HasSubstr("dtype")));
 }
 
 TEST(RandomTest, ChancesAreThoseOfTheInput) {
   std::vector<float> chances(kMany, 0.25F);
-  const auto values = ElementsOf(Of("Bernoulli", 5), {Floats(chances)});
+  const auto values =
+      ElementsOf(RandomSetup("Bernoulli", 5), {Floats(chances)});
   EXPECT_THAT(values, Each(testing::AnyOf(0, 1)));
   EXPECT_NEAR(MomentsOf(values).mean, 0.25, 0.006);
-  EXPECT_THAT(ElementsOf(Of("Bernoulli", 5), {Floats({0, 1})}),
+  EXPECT_THAT(ElementsOf(RandomSetup("Bernoulli", 5), {Floats({0, 1})}),
               ElementsAre(0, 1));
-  EXPECT_THAT(ElementsOf<uint8_t>(Of("Bernoulli", 5, {Attr("dtype", 9)}),
-                                  {Floats({0, 1})}),
-              ElementsAre(0, 1));
+  EXPECT_THAT(
+      ElementsOf<uint8_t>(RandomSetup("Bernoulli", 5, {Attr("dtype", 9)}),
+                          {Floats({0, 1})}),
+      ElementsAre(0, 1));
 }
 
 TEST(RandomTest, IndicesComeAsOftenAsTheirLogarithmsSay) {
   const auto x = MakeTensor<float>({2, 3}, {std::log(1.0F), std::log(2.0F),
                                             std::log(5.0F), -kInf, 3, -kInf});
   const auto drawn = ElementsOf<int64_t>(
-      Of("Multinomial", 2, {Attr("sample_size", kMany), Attr("dtype", 7)}),
+      RandomSetup("Multinomial", 2,
+                  {Attr("sample_size", kMany), Attr("dtype", 7)}),
       {x});
   ASSERT_EQ(drawn.size(), 2 * kMany);
   std::vector<double> counts(3);
@@ -167,8 +172,8 @@ TEST(DropoutTest, InferencePassesOn) {
 }
 
 TEST(RandomTest, NothingIsKnownOfHowFarAnotherKernelIsOff) {
-  const auto y =
-      EvaluateAll(Of("RandomUniform", 1, {{"shape", Ints{2}}}), {}, true);
+  const auto y = EvaluateAll(
+      RandomSetup("RandomUniform", 1, {{"shape", Ints{2}}}), {}, true);
   ASSERT_THAT(y, IsOk());
   EXPECT_TRUE(std::isnan(y->bounds[0].proved[0]));
 }

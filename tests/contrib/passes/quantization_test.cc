@@ -34,8 +34,8 @@ class NetworkDrawer {
     const int64_t operations = 4 + Below(30);
     for (int64_t i = 0; i < operations; ++i) AddOne();
     std::vector<ValueId> outputs = {floats_.back(), integers_.back()};
-    if (Below(3) == 0) outputs.push_back(Of(floats_));
-    if (Below(3) == 0) outputs.push_back(Of(integers_));
+    if (Below(3) == 0) outputs.push_back(PickOf(floats_));
+    if (Below(3) == 0) outputs.push_back(PickOf(integers_));
     return builder_.Finish(outputs);
   }
 
@@ -54,7 +54,7 @@ class NetworkDrawer {
  private:
   int64_t Below(int64_t end) { return random_.Between(0, end - 1); }
   // Prefers what has just been made.
-  ValueId Of(const std::vector<ValueId>& values) {
+  ValueId PickOf(const std::vector<ValueId>& values) {
     const auto count = static_cast<int64_t>(values.size());
     const int64_t back = std::min(Below(count), Below(count));
     return values[static_cast<size_t>(count - 1 - back)];
@@ -64,16 +64,16 @@ class NetworkDrawer {
   void AddOne() {
     switch (Below(10)) {
       case 0:
-        floats_.push_back(builder_.Add(ops::Relu{}, {Of(floats_)}, ""));
+        floats_.push_back(builder_.Add(ops::Relu{}, {PickOf(floats_)}, ""));
         break;
       case 1:
         floats_.push_back(
-            builder_.Add(ops::Add{}, {Of(floats_), Of(floats_)}, ""));
+            builder_.Add(ops::Add{}, {PickOf(floats_), PickOf(floats_)}, ""));
         break;
       case 2:
       case 3:
-        floats_.push_back(
-            builder_.Add(ops::MatMul{}, {Of(floats_), Of(floats_)}, ""));
+        floats_.push_back(builder_.Add(ops::MatMul{},
+                                       {PickOf(floats_), PickOf(floats_)}, ""));
         break;
       case 4:
       case 5:
@@ -91,12 +91,12 @@ class NetworkDrawer {
         AddQuantize(floats_.back());
         break;
       default:
-        AddQuantize(Of(floats_));
+        AddQuantize(PickOf(floats_));
     }
   }
 
   void AddDequantize() {
-    const ValueId x = Of(integers_);
+    const ValueId x = PickOf(integers_);
     std::vector<ValueId> inputs = {x, Scale()};
     if (Below(2) == 0) inputs.push_back(Zero(builder_.net.value(x).type.dtype));
     floats_.push_back(

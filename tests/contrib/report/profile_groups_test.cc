@@ -187,7 +187,8 @@ Session NotedSession(
   ValueId last = network.AddInput("x", TensorType(kFloat32, {2})).value();
   for (const auto& [name, scopes] : operations) {
     NewOperation relu;
-    relu.attrs = OpAttrs::Of(AllOperators().Find("", "Relu", 14), ops::Relu{});
+    relu.attrs =
+        OpAttrs::From(AllOperators().Find("", "Relu", 14), ops::Relu{});
     relu.inputs = {last};
     relu.name = name;
     if (!scopes.empty()) {

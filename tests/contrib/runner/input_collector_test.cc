@@ -44,8 +44,8 @@ class InputCollectorTest : public testing::Test {
 TEST_F(InputCollectorTest, InputsAreInTheListsOrderAndSayWhereTheyAreFrom) {
   const std::string y = FileOf("y.npy", {{"y", Floats({5, 6, 7, 8})}});
   const std::string x = FileOf("x.npy", {{"x", Floats({1, 2, 3, 4})}});
-  collector_.Give({"y", y});
-  collector_.Give({"x", x});
+  collector_.Assign({"y", y});
+  collector_.Assign({"x", x});
   collector_.Complete(std::nullopt, {});
   ASSERT_THAT(Errors(), ElementsAre());
   const std::vector<RunInput> inputs = collector_.Inputs();
@@ -58,8 +58,8 @@ TEST_F(InputCollectorTest, InputsAreInTheListsOrderAndSayWhereTheyAreFrom) {
 TEST_F(InputCollectorTest, EveryFaultIsReported) {
   const std::string two =
       FileOf("two.npz", {{"x", Floats({1})}, {"z", Floats({1, 2, 3, 4})}});
-  collector_.Give({"xx", "no such file"});
-  collector_.Give({"", two});
+  collector_.Assign({"xx", "no such file"});
+  collector_.Assign({"", two});
   collector_.Complete(1, {});
   EXPECT_THAT(
       Errors(),
@@ -74,12 +74,12 @@ TEST_F(InputCollectorTest, AFileOfAllMayHoldWhatIsFrozen) {
   InputFiles files;
   files.SetFrozen("z");
   InputCollector collector(*list_, files, &diagnostics_);
-  collector.Give({"", FileOf("three.npz", {{"x", Floats({1, 2, 3, 4})},
-                                           {"y", Floats({1, 2, 3, 4})},
-                                           {"z", Floats({1})}})});
+  collector.Assign({"", FileOf("three.npz", {{"x", Floats({1, 2, 3, 4})},
+                                             {"y", Floats({1, 2, 3, 4})},
+                                             {"z", Floats({1})}})});
   EXPECT_THAT(Errors(), ElementsAre());
   EXPECT_EQ(collector.Inputs().size(), 2u);
-  collector.Give({"z", "no such file"});
+  collector.Assign({"z", "no such file"});
   EXPECT_THAT(Errors(), ElementsAre("input z: is given and frozen, expected "
                                     "one of both"));
 }
@@ -98,7 +98,7 @@ TEST_F(InputCollectorTest, GivingOneInputDoesNotChangeWhatIsDrawnForOthers) {
   collector_.Complete(7, {});
   const std::vector<RunInput> drawn = collector_.Inputs();
   InputCollector other(*list_, files_, &diagnostics_);
-  other.Give({"x", FileOf("x7.npy", {{"x", Floats({1, 2, 3, 4})}})});
+  other.Assign({"x", FileOf("x7.npy", {{"x", Floats({1, 2, 3, 4})}})});
   other.Complete(7, {});
   const std::vector<RunInput> inputs = other.Inputs();
   ASSERT_EQ(inputs.size(), 2u);

@@ -144,7 +144,7 @@ class OpaqueOrderTest : public testing::Test {
     op.types = {TensorType(kFloat32, {2})};
     NewOperation operation;
     operation.attrs =
-        OpAttrs::Of(AllOperators().FindType(&kTypeTag<ops::Opaque>), op);
+        OpAttrs::From(AllOperators().FindType(&kTypeTag<ops::Opaque>), op);
     operation.inputs = {x};
     operation.outputs = {output};
     operation.name = name;

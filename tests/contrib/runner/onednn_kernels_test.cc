@@ -124,7 +124,7 @@ uint64_t KeptByRun(bool in_little_memory) {
   EXPECT_THAT(executor->SetInput("w", *weights), IsOk());
   ReturnLargeBlocksAtOnce();
   const PeakMemory memory;
-  std::optional<LittleMemory> little;
+  std::optional<LowMemoryScope> little;
   if (in_little_memory) little.emplace();
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(executor->Run(), IsOk());
@@ -144,12 +144,12 @@ TEST(OneDnnKernelsTest, WhatWasForgottenIsMadeAgain) {
   const Running running;
   EXPECT_THAT(running.Run(), ElementsAre(3, 5));
   {
-    const LittleMemory little;
+    const LowMemoryScope little;
     EXPECT_THAT(running.Run(), ElementsAre(3, 5));
   }
   EXPECT_THAT(running.Run(), ElementsAre(3, 5));
   ASSERT_THAT(running.executor->SetInput("w", *Diagonal(2, 1)), IsOk());
-  const LittleMemory little;
+  const LowMemoryScope little;
   EXPECT_THAT(running.Run(), ElementsAre(6, 5));
 }
 

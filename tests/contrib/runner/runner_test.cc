@@ -82,9 +82,10 @@ RunnerTarget NetworkTarget() {
     EXPECT_THAT(id, IsOk());
     return net.operation(*id).outputs[0];
   };
-  const OpAttrs plus = OpAttrs::Of(Operators().FindType(&kTypeTag<Add>), Add{});
+  const OpAttrs plus =
+      OpAttrs::From(Operators().FindType(&kTypeTag<Add>), Add{});
   const OpAttrs relu =
-      OpAttrs::Of(Operators().FindType(&kTypeTag<Relu>), Relu{});
+      OpAttrs::From(Operators().FindType(&kTypeTag<Relu>), Relu{});
   const ValueId sum = add(plus, {x, y}, "sum");
   const ValueId pos = add(relu, {sum}, "pos");
   const ValueId out = add(plus, {pos, y}, "out");
@@ -171,7 +172,7 @@ bool CanRun(const RunnerKind& kind) {
 // Keeps what it takes as text: "sum: -1 2 3 4".
 class TextSink : public TensorSink {
  public:
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     std::string line = item.key.node + ":";
     for (const float value : ValuesOf(*item.tensor)) {
       line += " " + std::to_string(static_cast<int>(value));

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 absl::Status Take(TensorFileWriter& writer, const TensorKey& key,
                   const NDArray& tensor) {
-  return writer.Take({.key = key, .tensor = tensor.tensor()});
+  return writer.Consume({.key = key, .tensor = tensor.tensor()});
 }
 
 class StreamedFileTest : public testing::TestWithParam<const char*> {};
@@ -72,7 +72,8 @@ TEST(TensorFileWriterTest, ItemsWithoutTensorAreCounted) {
   const std::string path = TestPath("x.npz");
   const auto writer = TensorFileWriter::Create(path).value();
   const TensorKey key{"a"};
-  ASSERT_THAT(writer->Take({.key = key, .why_absent = "not recorded"}), IsOk());
+  ASSERT_THAT(writer->Consume({.key = key, .why_absent = "not recorded"}),
+              IsOk());
   ASSERT_THAT(Take(*writer, {"b"}, Floats({1})), IsOk());
   ASSERT_THAT(writer->Finish(), IsOk());
   EXPECT_EQ(writer->num_skipped(), 1u);

@@ -76,7 +76,7 @@ TEST(TensorObserverTest, ErrorOfTheRunIsTheVisits) {
 class Refuser : public TensorSink {
  public:
   explicit Refuser(int last) : left_(last) {}
-  absl::Status Take(const TensorItem&) override {
+  absl::Status Consume(const TensorItem&) override {
     return --left_ < 0 ? absl::OutOfRangeError("no more") : absl::OkStatus();
   }
 

@@ -118,8 +118,9 @@ absl::StatusOr<Source> OpenCollector(const std::string&) {
   auto collector = std::make_unique<TensorCollector>();
   for (const NamedTensor& entry : AllTensors()) {
     const TensorKey key{.node = entry.name, .source = "memory"};
-    EXPECT_THAT(collector->Take({.key = key, .tensor = entry.tensor.tensor()}),
-                IsOk());
+    EXPECT_THAT(
+        collector->Consume({.key = key, .tensor = entry.tensor.tensor()}),
+        IsOk());
   }
   return collector;
 }
@@ -244,7 +245,7 @@ TEST_P(TensorSourceTest, SaysThatItDoesNotHaveATensor) {
 // Takes one item and has had enough.
 class ShortSink : public TensorSink {
  public:
-  absl::Status Take(const TensorItem&) override {
+  absl::Status Consume(const TensorItem&) override {
     ++count;
     return absl::CancelledError("enough");
   }

@@ -25,7 +25,7 @@ class TensorSpoolTest : public testing::Test {
     TensorItem item{key};
     const NDArray tensor = Floats(values);
     item.tensor = tensor.tensor();
-    return spool_->Take(item);
+    return spool_->Consume(item);
   }
   absl::StatusOr<NDArray> Load(const std::string& node) const {
     const auto place = spool_->Find({node, 0});
@@ -66,7 +66,7 @@ TEST_F(TensorSpoolTest, AnInputAtAnOddAddressIsLoadedWhereOperatorsCanReadIt) {
   item.tensor = &odd;
   item.lasting = NDArray::Borrow(odd, nullptr);
   item.is_network_input = true;
-  ASSERT_THAT(spool_->Take(item), IsOk());
+  ASSERT_THAT(spool_->Consume(item), IsOk());
   const auto loaded = Load("x");
   ASSERT_THAT(loaded, IsOk());
   EXPECT_EQ(reinterpret_cast<uintptr_t>(loaded->data()) % alignof(float), 0U);

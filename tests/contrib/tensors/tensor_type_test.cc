@@ -55,7 +55,7 @@ TEST(TensorTypeTest, TextThatIsNotATypeIsRefused) {
 }
 
 TEST(TensorTypeTest, OfADataHasItsSizes) {
-  const TensorType type = TensorType::Of(*MakeTensor<float>({2, 0}, {}));
+  const TensorType type = TensorType::From(*MakeTensor<float>({2, 0}, {}));
   EXPECT_EQ(type, TensorType(kFloat32, {2, 0}));
   EXPECT_TRUE(type.is_static());
   EXPECT_EQ(*type.sizes(), (std::vector<int64_t>{2, 0}));

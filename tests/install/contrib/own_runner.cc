@@ -43,7 +43,7 @@ class MyRuntime : public nodewise::Runner {
       values[network_->value(network_->inputs()[i]).name] = tensors[i];
     }
     for (const auto& [name, tensor] : values) {
-      NODEWISE_RETURN_IF_ERROR(Hand(options, name, tensor));
+      NODEWISE_RETURN_IF_ERROR(Emit(options, name, tensor));
     }
     for (const nodewise::OperationId id : network_->order()) {
       const nodewise::Operation& operation = network_->operation(id);
@@ -54,7 +54,7 @@ class MyRuntime : public nodewise::Runner {
       for (const nodewise::TensorPatch& patch : options.patches) {
         if (patch.entry == to) values[to] = patch.tensor;
       }
-      NODEWISE_RETURN_IF_ERROR(Hand(options, to, values[to]));
+      NODEWISE_RETURN_IF_ERROR(Emit(options, to, values[to]));
     }
     nodewise::RunResult result;
     for (const std::string& name : outputs_) {
@@ -65,13 +65,13 @@ class MyRuntime : public nodewise::Runner {
   }
 
  private:
-  static absl::Status Hand(const nodewise::RunOptions& options,
+  static absl::Status Emit(const nodewise::RunOptions& options,
                            const std::string& name, const NDArray& tensor) {
     if (options.sink == nullptr) return absl::OkStatus();
     const nodewise::TensorKey key{name};
     nodewise::TensorItem item{key};
     item.tensor = tensor.tensor();
-    return options.sink->Take(item);
+    return options.sink->Consume(item);
   }
 
   static absl::StatusOr<NDArray> Compute(std::string_view kind,

@@ -17,7 +17,7 @@ using ::testing::Not;
 
 TEST(BlankNetworkTest, ConstantsOfBytecodeAreZerosAndItStillRuns) {
   for (const char* name : {"vm_classic", "vm_ffi_21", "vm_ffi"}) {
-    const auto blank = WithBlankNetwork(LibraryPath(name));
+    const auto blank = WithErasedNetwork(LibraryPath(name));
     ASSERT_THAT(blank, IsOk()) << name;
     const LibraryCopy copy(name);
     std::ofstream(copy.path(), std::ios::binary) << *blank;
@@ -32,13 +32,13 @@ TEST(BlankNetworkTest, ConstantsOfBytecodeAreZerosAndItStillRuns) {
 }
 
 TEST(BlankNetworkTest, WhatAFactoryHasBesideItsCodeIsBlank) {
-  const auto blank = WithBlankNetwork(LibraryPath("factory"));
+  const auto blank = WithErasedNetwork(LibraryPath("factory"));
   ASSERT_THAT(blank, IsOk());
   EXPECT_THAT(*blank, Not(HasSubstr(AddGraphJson())));
 }
 
 TEST(BlankNetworkTest, WhatHasCodeAloneStaysAsItIs) {
-  const auto blank = WithBlankNetwork(LibraryPath("ffi_add"));
+  const auto blank = WithErasedNetwork(LibraryPath("ffi_add"));
   ASSERT_THAT(blank, IsOk());
   EXPECT_EQ(*blank, FileText(LibraryPath("ffi_add")));
 }

@@ -17,7 +17,7 @@ using ::testing::Not;
 
 TEST(BlankFactoryTest, GraphAndParametersAreGoneAndTheCodeStillRuns) {
   for (const char* name : {"factory", "factory_c", "factory_07"}) {
-    const auto blank = WithBlankFactories(LibraryPath(name));
+    const auto blank = WithErasedFactories(LibraryPath(name));
     ASSERT_THAT(blank, IsOk()) << name;
     ASSERT_THAT(FileText(LibraryPath(name)), HasSubstr(AddGraphJson()));
     EXPECT_THAT(*blank, Not(HasSubstr(AddGraphJson()))) << name;
@@ -38,7 +38,7 @@ TEST(BlankFactoryTest, GraphAndParametersAreGoneAndTheCodeStillRuns) {
 
 TEST(BlankFactoryTest, WhatHasNoFactoryStaysAsItIs) {
   for (const char* name : {"add_llvm", "ffi_add"}) {
-    const auto blank = WithBlankFactories(LibraryPath(name));
+    const auto blank = WithErasedFactories(LibraryPath(name));
     ASSERT_THAT(blank, IsOk()) << name;
     EXPECT_EQ(*blank, FileText(LibraryPath(name))) << name;
   }
@@ -47,7 +47,7 @@ TEST(BlankFactoryTest, WhatHasNoFactoryStaysAsItIs) {
 TEST(BlankFactoryTest, WhatIsNotALibraryIsRefused) {
   const std::string graph =
       NODEWISE_SOURCE_DIR "/tests/data/libraries/add_graph.json";
-  EXPECT_THAT(WithBlankFactories(graph),
+  EXPECT_THAT(WithErasedFactories(graph),
               FailsWith(absl::StatusCode::kInvalidArgument, HasSubstr("ELF")));
 }
 

@@ -18,19 +18,19 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(ProcessStateTest, NothingChangesByLooking) {
-  const ProcessState before = ProcessState::Take();
-  EXPECT_THAT(before.ChangesIn(ProcessState::Take()), IsEmpty());
+  const ProcessState before = ProcessState::Capture();
+  EXPECT_THAT(before.ChangesIn(ProcessState::Capture()), IsEmpty());
 }
 
 TEST(ProcessStateTest, OpenedFilesAreNotAChange) {
-  const ProcessState before = ProcessState::Take();
+  const ProcessState before = ProcessState::Capture();
   const int file = open("/dev/null", O_RDONLY);
-  EXPECT_THAT(before.ChangesIn(ProcessState::Take()), IsEmpty());
+  EXPECT_THAT(before.ChangesIn(ProcessState::Capture()), IsEmpty());
   close(file);
 }
 
 TEST(ProcessStateTest, WhatCanBePutBackIs) {
-  const ProcessState before = ProcessState::Take();
+  const ProcessState before = ProcessState::Capture();
   ASSERT_EQ(chdir("/"), 0);
   umask(0777);
   rlimit files{};
@@ -45,37 +45,37 @@ TEST(ProcessStateTest, WhatCanBePutBackIs) {
   const itimerval hour = {{0, 0}, {3600, 0}};
   setitimer(ITIMER_REAL, &hour, nullptr);
   EXPECT_THAT(
-      before.ChangesIn(ProcessState::Take()),
+      before.ChangesIn(ProcessState::Capture()),
       ElementsAre(HasSubstr("working folder is /"), HasSubstr("Umask is 0777"),
                   HasSubstr("limit of open files"),
                   HasSubstr("has another action"), HasSubstr("blocked signals"),
                   "a timer runs"));
   before.Restore();
-  EXPECT_THAT(before.ChangesIn(ProcessState::Take()), IsEmpty());
+  EXPECT_THAT(before.ChangesIn(ProcessState::Capture()), IsEmpty());
 }
 
 TEST(ProcessStateTest, DescriptorsAreKnownByTheirFiles) {
   const int file = open("/dev/null", O_RDONLY);
-  const ProcessState before = ProcessState::Take();
+  const ProcessState before = ProcessState::Capture();
   const int other = open("/dev/zero", O_RDONLY);
   dup2(other, file);
-  EXPECT_THAT(before.ChangesIn(ProcessState::Take()),
+  EXPECT_THAT(before.ChangesIn(ProcessState::Capture()),
               ElementsAre(HasSubstr("is another file")));
   close(file);
   close(other);
-  EXPECT_THAT(before.ChangesIn(ProcessState::Take()),
+  EXPECT_THAT(before.ChangesIn(ProcessState::Capture()),
               ElementsAre(HasSubstr("is closed")));
 }
 
 TEST(ProcessStateTest, AChangeThatLeavesNoDescriptorIsSeen) {
   // The list of descriptors cannot be read then.
-  const ProcessState before = ProcessState::Take();
+  const ProcessState before = ProcessState::Capture();
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   rlimit none = files;
   none.rlim_cur = 0;
   setrlimit(RLIMIT_NOFILE, &none);
-  const ProcessState after = ProcessState::Take();
+  const ProcessState after = ProcessState::Capture();
   setrlimit(RLIMIT_NOFILE, &files);
   EXPECT_THAT(before.ChangesIn(after),
               ElementsAre(HasSubstr("limit of open files"),

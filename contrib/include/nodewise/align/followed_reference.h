@@ -57,7 +57,7 @@ class FollowedReference {
   // Computes the value again instead.
   void Unpin(ValueId id);
   // Forgets what the values that depend on this one were pinned to.
-  void ReleaseBehind(ValueId id);
+  void UnpinDependents(ValueId id);
   bool IsPinned(ValueId id) const { return pinned_[Index(id)]; }
 
   // Fails as the operations do that lead to the value: they may reject wrong
@@ -68,12 +68,11 @@ class FollowedReference {
   // those that are pinned by up to so much of themselves, by chance: what is
   // next to a step, or a maximum, may turn into something else, as it may in a
   // kernel that rounds differently. Fails as ValueOf().
-  absl::StatusOr<std::shared_ptr<const Value>> ValueNear(ValueId id,
-                                                         double roundoff,
-                                                         uint64_t seed) const;
+  absl::StatusOr<std::shared_ptr<const Value>> PerturbedValue(
+      ValueId id, double roundoff, uint64_t seed) const;
 
  private:
-  void ForgetBehind(ValueId id);
+  void ForgetDependents(ValueId id);
 
   struct Kept {
     TensorFacts facts;

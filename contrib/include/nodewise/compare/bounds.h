@@ -54,6 +54,6 @@ double SmallestNormal(DLDataType dtype);
 
 // Removes from the non-finite elements in `metrics` those where any result is
 // right: they are not faults.
-void ExcuseOpenElements(const BoundCheck& check, Metrics* metrics);
+void IgnoreOpenElements(const BoundCheck& check, Metrics* metrics);
 
 }  // namespace nodewise

@@ -94,6 +94,6 @@ std::string WordsOf(const TensorRelation& relation, const DLTensor& expected);
 
 // Returns what patterns say of a tensor that a network is given, and does not
 // compute: how the host has made it, or that nothing relates the two.
-std::string WordsOfGiven(const DifferenceDetails& details);
+std::string DescribeGivenInput(const DifferenceDetails& details);
 
 }  // namespace nodewise

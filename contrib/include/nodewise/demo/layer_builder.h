@@ -38,7 +38,7 @@ class LayerBuilder {
   std::vector<ValueId> Ops(const std::string& name, const Class& op,
                            std::vector<ValueId> inputs,
                            std::vector<std::string> outputs) {
-    return AddNamed(name, OpAttrs::Of(ops_.FindType(&kTypeTag<Class>), op),
+    return AddNamed(name, OpAttrs::From(ops_.FindType(&kTypeTag<Class>), op),
                     std::move(inputs), std::move(outputs));
   }
   absl::StatusOr<Network> Finish(std::vector<ValueId> outputs);

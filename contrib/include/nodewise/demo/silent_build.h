@@ -21,7 +21,7 @@ struct SilentBuild {
 
 // Withholds what the nodes of a lowered graph say. The library still knows it
 // and hands out the functions by their new names.
-SilentBuild Silenced(Graph graph, Ref<Library> library);
+SilentBuild MakeSilentBuild(Graph graph, Ref<Library> library);
 
 // Does so with the functions written as C. `graph` is one of Lower()'s. Fails
 // as EmitC().

@@ -132,7 +132,7 @@ enum class Search : uint8_t {
   kSeries,        // FindFirstBad()
   kReplay,        // ReplayDump()
   kDumpValues,    // LocateByValue() of a dump
-  kDumps,         // WhereDumpsDiffer()
+  kDumps,         // LocateDumpDifference()
   kProgramNodes,  // LocateInNetwork()
   kOutside,       // LocateByOutsideReference()
   kModels,        // CompareModels()
@@ -176,6 +176,6 @@ Beside BesideOf(const Question& question);
 
 // Returns whether no node of the target says what it computes, as those of
 // other compilers do not.
-bool SaysNothing(const Session& session);
+bool DeclaresNoRegion(const Session& session);
 
 }  // namespace nodewise

@@ -17,7 +17,7 @@ namespace nodewise {
 
 // Takes tensors and remembers only which did not come.
 struct AbsentSink : public TensorSink {
-  absl::Status Take(const TensorItem& item) override {
+  absl::Status Consume(const TensorItem& item) override {
     if (item.tensor == nullptr) absent[item.key.node] = item.why_absent;
     return absl::OkStatus();
   }

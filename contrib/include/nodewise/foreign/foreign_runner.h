@@ -112,8 +112,8 @@ struct ForeignCase {
 // Returns whether the program runs several cases in one start, which it says
 // when it is asked to run this one as usual. A program that cannot be run, or
 // refuses the case, does not.
-bool TakesForeignCases(const ForeignCommand& command,
-                       const ForeignLimits& limits, const ForeignCase& one);
+bool SupportsForeignCases(const ForeignCommand& command,
+                          const ForeignLimits& limits, const ForeignCase& one);
 
 // Runs all cases in one start of a program that takes them. Cases of one
 // network that follow each other share a model. Returns the outputs of each in

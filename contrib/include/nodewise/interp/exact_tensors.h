@@ -37,7 +37,7 @@ class ExactSource {
  public:
   // Returns null if there are no such inputs for the network, which outlives
   // what is returned.
-  static std::shared_ptr<ExactSource> Of(const Network& network);
+  static std::shared_ptr<ExactSource> Create(const Network& network);
 
   // Draws and fails as DrawExactTensors().
   absl::StatusOr<std::vector<NDArray>> Draw(

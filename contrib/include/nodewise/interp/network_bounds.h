@@ -57,10 +57,10 @@ absl::StatusOr<BoundedTensor> CarryBounds(
 // A run of a network with the reference evaluation of its operators, without
 // bounds, and with those of InterpretCarryingBounds() for the tensors they are
 // asked for. Most tensors are settled for much less
-// (BoundSource::IsSurelyWithin()): where one operation rounds and what follows
-// it computes element by element, as in what a kernel fuses. First with a bound
-// that follows from the size of each number, then with the bounds of those
-// elements alone that are left.
+// (BoundSource::IsProvablyWithin()): where one operation rounds and what
+// follows it computes element by element, as in what a kernel fuses. First with
+// a bound that follows from the size of each number, then with the bounds of
+// those elements alone that are left.
 class BoundedRun {
  public:
   virtual ~BoundedRun() = default;

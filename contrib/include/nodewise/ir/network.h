@@ -316,7 +316,7 @@ absl::StatusOr<ValueId> Network::Add(const OpSet& ops, const Class& op,
                                      std::vector<ValueId> inputs,
                                      std::string name) {
   auto id =
-      AddOperation({.attrs = OpAttrs::Of(RowOf(ops, &kTypeTag<Class>), op),
+      AddOperation({.attrs = OpAttrs::From(RowOf(ops, &kTypeTag<Class>), op),
                     .inputs = std::move(inputs),
                     .name = std::move(name)});
   if (!id.ok()) return id.status();

@@ -14,7 +14,7 @@ namespace nodewise::matrix_kernel {
 // the rows of a matrix are already in this form.
 inline constexpr int kStripColumns = 8;
 // Returns how many columns the strips have that so many need.
-constexpr int64_t FilledUp(int64_t columns) {
+constexpr int64_t PaddedColumns(int64_t columns) {
   return (columns + kStripColumns - 1) / kStripColumns * kStripColumns;
 }
 

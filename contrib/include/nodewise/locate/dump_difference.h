@@ -43,8 +43,8 @@ std::string_view ReasonFor(const DumpDifference& where, NodeId node);
 // Returns what a comparison of two dumps says of their graph. Fails with
 // kNotFound if one of the paths is not a dump with a graph, and with
 // kFailedPrecondition if their graphs are not of the same nodes.
-absl::StatusOr<DumpDifference> WhereDumpsDiffer(const std::string& expected,
-                                                const std::string& actual,
-                                                const Comparison& comparison);
+absl::StatusOr<DumpDifference> LocateDumpDifference(
+    const std::string& expected, const std::string& actual,
+    const Comparison& comparison);
 
 }  // namespace nodewise

@@ -43,7 +43,7 @@ enum class NodeVerdict : uint8_t {
 std::string_view NameOf(NodeVerdict verdict);
 
 // Returns whether a node with this verdict is a culprit.
-bool Accuses(NodeVerdict verdict);
+bool IsCulpritVerdict(NodeVerdict verdict);
 
 // Returns whether a node with this verdict keeps a run from coming to its end:
 // kCrashes and kHangs.

@@ -50,7 +50,7 @@ std::string RegionText(
 
 // Returns whether the node says which region it computes, right or wrong. Those
 // of other compilers do not.
-bool SaysItsRegion(const GraphNode& node);
+bool DeclaresRegion(const GraphNode& node);
 
 // Reads a region from the attributes of a node, which may come from anywhere,
 // and checks it against the node's tensors. Fails with kInvalidArgument or

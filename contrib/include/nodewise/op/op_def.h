@@ -324,7 +324,7 @@ class OpAttrs {
   OpAttrs() = default;
   // Returns undefined attributes if `def` is null or describes another class.
   template <typename Class>
-  static OpAttrs Of(const OperatorDef* def, const Class& op) {
+  static OpAttrs From(const OperatorDef* def, const Class& op) {
     if (def == nullptr || def->type != &kTypeTag<Class>) return {};
     return OpAttrs(def, def->copy(&op));
   }

@@ -157,8 +157,8 @@ struct ReproSource {
   const GraphIndex& index;
   const OpSet& operators;
   // What the nodes run with alone. One from a file is best loaded apart from
-  // the one that the network runs with (LoadApart()), whose variables may not
-  // be any more what they are when a program begins.
+  // the one that the network runs with (LoadPrivateCopy()), whose variables may
+  // not be any more what they are when a program begins.
   Ref<Library> library;
   std::string library_file;         // Empty if the functions are built in.
   std::vector<std::string> params;  // The names of the graph's parameters.
@@ -192,7 +192,7 @@ void CheckFailsAlone(ReproCase* node_case);
 // Loads a library once more, from a copy of its file, so that its functions
 // have variables of their own, which no run has changed. The copy is gone when
 // this returns. Fails as LoadArtefact(), and as copying does.
-absl::StatusOr<Ref<Library>> LoadApart(const ArtefactFiles& files);
+absl::StatusOr<Ref<Library>> LoadPrivateCopy(const ArtefactFiles& files);
 
 // Returns the nodes that compute different things: of several that do the same
 // with tensors of the same types, the first one, even if their names and

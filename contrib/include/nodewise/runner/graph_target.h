@@ -69,7 +69,7 @@ class GraphTarget {
   absl::StatusOr<const GraphIndex*> PlannedIndex() const;
 
   // Names the files that the parameters come from, for messages.
-  std::string WhereParamsAre() const;
+  std::string ParamsLocation() const;
   // The parameters that the graph does not have, which nothing reads.
   const std::vector<std::string>& unknown_params() const {
     return unknown_params_;

@@ -89,8 +89,8 @@ class InputCollector {
                  DiagnosticList* diagnostics);
 
   // Take what a file holds, and a tensor in memory.
-  void Give(const InputFile& file);
-  void Give(const NamedTensor& tensor);
+  void Assign(const InputFile& file);
+  void Assign(const NamedTensor& tensor);
   // Draws what is needed and not given if there is a seed, each input from a
   // stream of its name, so that giving one does not change the others. Without
   // a seed adds a fault for each. Does nothing if there are errors already,
@@ -100,8 +100,8 @@ class InputCollector {
   std::vector<RunInput> Inputs() const;
 
  private:
-  void GiveOne(const InputFile& file);
-  void GiveAll(const std::string& path);
+  void AssignNamed(const InputFile& file);
+  void AssignAll(const std::string& path);
   void Set(const std::string& name, const NDArray& tensor,
            const std::string& path);
   absl::Status Keep(size_t input, const NDArray& tensor);

@@ -117,7 +117,7 @@ struct RunOptions {
   int64_t node_limit_ms = 60'000;
   // What nodes free goes back to the system at once, where it would be kept for
   // later otherwise, and kernels keep nothing that they can make again
-  // (LittleMemory): the run takes longer, and not more memory than it needs.
+  // (LowMemoryScope): the run takes longer, and not more memory than it needs.
   bool in_little_memory = false;
   std::vector<TensorPatch> patches = {};
   std::optional<StopRule> stop = std::nullopt;
@@ -245,8 +245,8 @@ const NDArray* FindTensor(absl::Span<const NamedTensor> tensors,
 
 // Returns the tensors of a run, which are by input, as Runner::Run() takes
 // them: those that are given, with the names of their inputs.
-std::vector<NamedTensor> NameGiven(const InputList& list,
-                                   std::vector<NDArray> tensors);
+std::vector<NamedTensor> NameGivenTensors(const InputList& list,
+                                          std::vector<NDArray> tensors);
 // Returns the names with numbers behind those that an earlier one has
 // (MakeNamesUnique()).
 std::vector<std::string> UniqueNames(const std::vector<std::string>& names);

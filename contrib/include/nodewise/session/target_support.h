@@ -34,8 +34,8 @@ inline std::string TitleOfKernel(const std::string& kernel) {
 }
 
 // REQUIRES: the target is one of them. Fails in a build without operators.
-absl::StatusOr<TargetSupport> AskTarget(const Network& network,
-                                        const std::string& target);
+absl::StatusOr<TargetSupport> QueryTarget(const Network& network,
+                                          const std::string& target);
 
 // Writes the functions of a model's graph as C.
 absl::StatusOr<EmittedC> EmitModelC(const Graph& graph);

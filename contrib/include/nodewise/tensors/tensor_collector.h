@@ -30,13 +30,13 @@ class TensorCollector : public TensorSink, public TensorSource {
   explicit TensorCollector(std::string name = "memory")
       : name_(std::move(name)) {}
 
-  absl::Status Take(const TensorItem& item) override;
+  absl::Status Consume(const TensorItem& item) override;
 
   const std::string& name() const override { return name_; }
   absl::Status Visit(TensorSink& sink) override;
   absl::StatusOr<NDArray> Find(const TensorKey& key) override;
 
-  // Valid until the next Take().
+  // Valid until the next Consume().
   const std::vector<Kept>& kept() const { return kept_; }
 
  private:

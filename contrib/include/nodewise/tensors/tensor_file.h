@@ -59,7 +59,7 @@ class TensorFileWriter : public TensorSink {
       const std::string& path);
 
   // Fails as WriteTensorFile does. REQUIRES: it has not failed before.
-  absl::Status Take(const TensorItem& item) override = 0;
+  absl::Status Consume(const TensorItem& item) override = 0;
   // Makes the file appear; without it nothing is left. Fails if a .npy or .pb
   // file got no tensor. REQUIRES: nothing is taken afterwards.
   virtual absl::Status Finish() = 0;

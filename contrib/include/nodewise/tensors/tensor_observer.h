@@ -41,7 +41,7 @@ class TensorObserver : public NodeObserver {
 
  private:
   bool Sees(NodeId node) const;
-  absl::Status Hand(const TensorItem& item);
+  absl::Status Emit(const TensorItem& item);
 
   const Graph& graph_;
   TensorSink& sink_;

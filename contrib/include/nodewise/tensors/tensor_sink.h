@@ -84,7 +84,7 @@ class BoundSource {
   // `unbounded` says: All() would say so, too. False says nothing. REQUIRES:
   // `actual` has the shape and type of the reference's tensor, is compact, in
   // host memory, and differs only in elements that are finite on both sides.
-  virtual absl::StatusOr<bool> IsSurelyWithin(
+  virtual absl::StatusOr<bool> IsProvablyWithin(
       const DLTensor& actual, const UnboundedLimit& unbounded) = 0;
 
   // Returns the bounds of all elements, valid as long as this is.
@@ -95,9 +95,9 @@ class BoundSource {
 // fills in what it has at hand and calculates nothing for it: a live run has
 // tensors and times, a dump of statistics has no tensors.
 //
-// All of it is lent for one call of TensorSink::Take(); a sink that keeps any
-// of it makes a copy. The tensors of a run lie in memory that later nodes write
-// over.
+// All of it is lent for one call of TensorSink::Consume(); a sink that keeps
+// any of it makes a copy. The tensors of a run lie in memory that later nodes
+// write over.
 struct TensorItem {
   const TensorKey& key;
   // The contents, at any alignment, on any device, not to be written to. Null
@@ -145,7 +145,7 @@ class TensorSink {
   // Called by one thread at a time, that of the producer. An error ends the
   // visit or the run, which returns it as it is; a sink that has seen enough
   // returns kCancelled.
-  virtual absl::Status Take(const TensorItem& item) = 0;
+  virtual absl::Status Consume(const TensorItem& item) = 0;
 };
 
 }  // namespace nodewise

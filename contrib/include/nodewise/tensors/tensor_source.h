@@ -70,6 +70,6 @@ absl::StatusOr<std::unique_ptr<TensorSource>> OpenTensorSource(
 // Returns whether Find() of the source reads a tensor of a file each time it is
 // asked, and runs nothing: then what does not fit into memory need not be kept
 // there. Archives hold far more than their size says.
-bool IsFoundAgain(const TensorSource& source);
+bool IsRereadable(const TensorSource& source);
 
 }  // namespace nodewise

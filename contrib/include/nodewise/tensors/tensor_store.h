@@ -44,9 +44,9 @@ class TensorSpool : public TensorSink {
 
   // Fails with kDataLoss if a tensor of that key is there already, and as
   // writing a file does. Items without a tensor are passed over.
-  absl::Status Take(const TensorItem& item) override;
+  absl::Status Consume(const TensorItem& item) override;
 
-  // In the order in which they came. Valid until the next Take().
+  // In the order in which they came. Valid until the next Consume().
   const std::vector<Kept>& kept() const { return kept_; }
   // Returns the place in kept(), or fails with kNotFound.
   absl::StatusOr<size_t> Find(const TensorKey& key) const;

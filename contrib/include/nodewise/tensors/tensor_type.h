@@ -51,7 +51,7 @@ struct TensorType {
   explicit TensorType(DLDataType type) : dtype(type) {}
   TensorType(DLDataType type, Shape dims)
       : dtype(type), shape(std::move(dims)) {}
-  static TensorType Of(const DLTensor& tensor);
+  static TensorType From(const DLTensor& tensor);
 
   bool has_dtype() const { return dtype.bits != 0; }
   bool has_rank() const { return shape.has_value(); }

@@ -202,7 +202,7 @@ class ForeignNetworks : public Candidate {
     // take another run.
     const bool is_one = jobs.size() == 1 && jobs[0].sets.size() == 1;
     if (!is_one && !has_asked_) {
-      program_.takes_cases = AsksForCases();
+      program_.takes_cases = ProbeCaseSupport();
       has_asked_ = true;
     }
     // A model has one version of each domain.
@@ -225,10 +225,11 @@ class ForeignNetworks : public Candidate {
 
  private:
   // Has the program run a Relu, and say then whether it takes cases.
-  bool AsksForCases() const {
+  bool ProbeCaseSupport() const {
     const auto task = MakeLeastTask();
-    return task.ok() && TakesForeignCases(program_.command, program_.limits,
-                                          {&task->network, {&task->input, 1}});
+    return task.ok() &&
+           SupportsForeignCases(program_.command, program_.limits,
+                                {&task->network, {&task->input, 1}});
   }
 
   ForeignProgram program_;

@@ -65,19 +65,19 @@ class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
 
-  absl::Status Take(void* to, size_t bytes) {
+  absl::Status ReadBytes(void* to, size_t bytes) {
     if (bytes > bytes_.size()) return DataLoss("cut short");
     if (bytes > 0) std::memcpy(to, bytes_.data(), bytes);
     bytes_.remove_prefix(bytes);
     return absl::OkStatus();
   }
-  absl::Status Take(CandidateOutputs* outputs) {
+  absl::Status ReadBytes(CandidateOutputs* outputs) {
     SetHead head;
-    NODEWISE_RETURN_IF_ERROR(Take(&head, sizeof head));
+    NODEWISE_RETURN_IF_ERROR(ReadBytes(&head, sizeof head));
     if (head.count > kMostOutputs) return DataLoss("no outputs");
     if (head.code != 0) {
       std::string text(head.count, '\0');
-      NODEWISE_RETURN_IF_ERROR(Take(text.data(), text.size()));
+      NODEWISE_RETURN_IF_ERROR(ReadBytes(text.data(), text.size()));
       *outputs = absl::Status(static_cast<absl::StatusCode>(head.code), text);
       return absl::OkStatus();
     }
@@ -92,10 +92,11 @@ class Reader {
  private:
   absl::StatusOr<NDArray> TakeTensor() {
     TensorHead head;
-    NODEWISE_RETURN_IF_ERROR(Take(&head, sizeof head));
+    NODEWISE_RETURN_IF_ERROR(ReadBytes(&head, sizeof head));
     if (head.rank > kMostSentRank) return DataLoss("no tensor");
     std::vector<int64_t> shape(head.rank);
-    NODEWISE_RETURN_IF_ERROR(Take(shape.data(), head.rank * sizeof(int64_t)));
+    NODEWISE_RETURN_IF_ERROR(
+        ReadBytes(shape.data(), head.rank * sizeof(int64_t)));
     int64_t count = 1;
     for (const int64_t side : shape) {
       if (side < 0 || side > kMostSentElements / std::max<int64_t>(count, 1)) {
@@ -105,7 +106,7 @@ class Reader {
     }
     NODEWISE_ASSIGN_OR_RETURN(NDArray tensor,
                               NDArray::Empty(shape, head.dtype, kCpu));
-    NODEWISE_RETURN_IF_ERROR(Take(tensor.data(), tensor.bytes()));
+    NODEWISE_RETURN_IF_ERROR(ReadBytes(tensor.data(), tensor.bytes()));
     return tensor;
   }
 
@@ -124,7 +125,7 @@ class GuardedNetworks : public OuterCandidate {
 
   // Answers are handed out when all jobs are done, since a child may be in the
   // middle of the next one when something is wrong with it.
-  void Run(CandidateJobs jobs, Take take) override {
+  void Run(CandidateJobs jobs, ReadBytes take) override {
     std::vector<CandidateAnswer> answers;
     for (const CandidateJob& job : jobs) {
       answers.push_back(AllFail(job, Unknown("not run")));
@@ -188,7 +189,7 @@ class GuardedNetworks : public OuterCandidate {
         NODEWISE_RETURN_IF_ERROR(from.Read(bytes.data(), size));
         Reader reader(bytes);
         for (CandidateOutputs& set : answers[*done].sets) {
-          NODEWISE_RETURN_IF_ERROR(reader.Take(&set));
+          NODEWISE_RETURN_IF_ERROR(reader.ReadBytes(&set));
         }
         ++*done;
       }

@@ -52,7 +52,7 @@ struct AttrText {
   std::string operator()(float x) const { return fmt::format("{}", x); }
   std::string operator()(const std::string& x) const { return x; }
   std::string operator()(const NDArray& x) const {
-    return x.defined() ? ToString(TensorType::Of(*x)) : "?";
+    return x.defined() ? ToString(TensorType::From(*x)) : "?";
   }
   std::string operator()(const Subgraph& x) const {
     return fmt::format("a body of {}", x.body->order().size());
@@ -154,7 +154,7 @@ DLDataType ConfigurationDraw::Type(absl::Span<const DLDataType> types) {
     return TensorType(type) == TensorType(preferred_type_);
   });
   if (is_there && TakesPreferred(kPreferredTypes)) return preferred_type_;
-  if (types.size() == 1 || !Often()) return types[0];
+  if (types.size() == 1 || !Chance()) return types[0];
   return types[choices_->UpTo(types.size() - 1)];
 }
 
@@ -224,11 +224,11 @@ IntList ConfigurationDraw::Sides(int64_t least_rank, int64_t most_rank,
 IntList ConfigurationDraw::PartOf(const IntList& shape) {
   const Choices::Group group(choices_);
   IntList part = shape;
-  if (Often(25)) {
+  if (Chance(25)) {
     part.erase(part.begin(), part.begin() + Between(0, std::ssize(part)));
   }
   for (int64_t& side : part) {
-    if (Often(20)) side = 1;
+    if (Chance(20)) side = 1;
   }
   return part;
 }
@@ -237,14 +237,14 @@ IntList ConfigurationDraw::PartOf(const IntList& shape) {
 int64_t ConfigurationDraw::SignedAxis(size_t rank) {
   const int64_t axis = Axis(rank);
   const auto count = std::max<int64_t>(static_cast<int64_t>(rank), 1);
-  return Often(30) ? axis - count : axis;
+  return Chance(30) ? axis - count : axis;
 }
 
 IntList ConfigurationDraw::Axes(size_t rank, bool may_be_none) {
   const Choices::Group group(choices_);
   IntList axes;
   for (size_t axis = 0; axis < rank; ++axis) {
-    if (Often(40)) axes.push_back(static_cast<int64_t>(axis));
+    if (Chance(40)) axes.push_back(static_cast<int64_t>(axis));
   }
   if (axes.empty() && !may_be_none && rank > 0) axes.push_back(Axis(rank));
   return axes;
@@ -254,9 +254,9 @@ IntList ConfigurationDraw::SignedAxes(size_t rank, bool may_be_none,
                                       int negative_since) {
   IntList axes = Axes(rank, may_be_none);
   const Choices::Group group(choices_);
-  if (Often(20)) std::ranges::reverse(axes);
+  if (Chance(20)) std::ranges::reverse(axes);
   for (int64_t& axis : axes) {
-    if (opset() >= negative_since && Often(25)) {
+    if (opset() >= negative_since && Chance(25)) {
       axis -= static_cast<int64_t>(rank);
     }
   }
@@ -311,7 +311,7 @@ void ConfigurationDraw::AddConstant(DLDataType dtype, IntList shape,
 // kernels; a weight that is an input takes the other way.
 void ConfigurationDraw::Weight(DLDataType dtype, IntList shape,
                                InputDomain domain) {
-  if (IsAttribute() || Often()) {
+  if (IsAttribute() || Chance()) {
     AddConstant(dtype, std::move(shape), domain);
   } else {
     Input(dtype, std::move(shape), domain);
@@ -341,7 +341,7 @@ void ConfigurationDraw::AddInts(absl::Span<const int64_t> shape,
   auto tensor = TensorOfInts(shape, numbers);
   status_.Update(tensor.status());
   if (!tensor.ok()) return;
-  Fixed(*std::move(tensor), IsAttribute() || !Often(kGivenPercent));
+  Fixed(*std::move(tensor), IsAttribute() || !Chance(kGivenPercent));
 }
 
 // Many attributes became inputs. A space adds them as inputs in any case, and
@@ -354,7 +354,7 @@ bool ConfigurationDraw::IsAttribute() const {
 }
 
 // Inputs at the end that are not given are left out altogether, as models do.
-absl::StatusOr<Configuration> ConfigurationDraw::Take() {
+absl::StatusOr<Configuration> ConfigurationDraw::Finish() {
   if (!status_.ok()) return status_;
   std::vector<CaseInput>& inputs = configuration_.inputs;
   while (!inputs.empty() && !inputs.back().is_given) inputs.pop_back();

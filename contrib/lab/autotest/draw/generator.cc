@@ -36,7 +36,7 @@ absl::Status EmptyRange(T low, T high) {
       "random({0}, {1}): is empty, expected an upper end above {0}", low, high);
 }
 
-void TellAll(const std::vector<generator>& all, Annotation annotation) {
+void AnnotateAll(const std::vector<generator>& all, Annotation annotation) {
   for (const generator& one : all) one.to(annotation);
 }
 
@@ -81,7 +81,7 @@ struct ValueText {
                        x.device_id);
   }
   std::string operator()(const NDArray& x) const {
-    return ToString(TensorType::Of(*x));
+    return ToString(TensorType::From(*x));
   }
   std::string operator()(const GeneratedTuple& x) const {
     std::string text = "[";
@@ -181,7 +181,9 @@ class OneOfNode : public GeneratorNode {
     for (const generator& option : children()) all += option.size();
     return all;
   }
-  void To(Annotation annotation) override { TellAll(children(), annotation); }
+  void To(Annotation annotation) override {
+    AnnotateAll(children(), annotation);
+  }
 
   // With odds, the options are stretches of a line, one behind the other, and
   // the choice is a place on it: 0 is still the first option.
@@ -219,7 +221,9 @@ class TupleNode : public GeneratorNode {
     for (const generator& element : children()) all *= element.size();
     return all;
   }
-  void To(Annotation annotation) override { TellAll(children(), annotation); }
+  void To(Annotation annotation) override {
+    AnnotateAll(children(), annotation);
+  }
   absl::StatusOr<GeneratedValue> CalcValue(CaseDraw& draw) override {
     GeneratedTuple elements;
     for (const generator& element : children()) {
@@ -284,7 +288,9 @@ class ArithmeticNode : public GeneratorNode {
   double Size() const override {
     return children()[0].size() * children()[1].size();
   }
-  void To(Annotation annotation) override { TellAll(children(), annotation); }
+  void To(Annotation annotation) override {
+    AnnotateAll(children(), annotation);
+  }
   absl::StatusOr<GeneratedValue> CalcValue(CaseDraw& draw) override {
     NODEWISE_ASSIGN_OR_RETURN(const auto a, children()[0].value(draw));
     NODEWISE_ASSIGN_OR_RETURN(const auto b, children()[1].value(draw));

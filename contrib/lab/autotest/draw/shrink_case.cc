@@ -64,7 +64,7 @@ class Shrinker {
     limit_ = most_ - most_ / 4;
     chooses_ = true;
     bool has_changed = true;
-    while (has_changed && MayTry()) {
+    while (has_changed && HasTriesLeft()) {
       has_changed = ShrinkConfiguration();
       has_changed = ShrinkSet() || has_changed;
     }
@@ -76,7 +76,7 @@ class Shrinker {
     do {
       has_changed = ShrinkBy([this] { return SmallerSidesOf(best_); });
       has_changed = ShrinkElements() || has_changed;
-    } while (has_changed && MayTry());
+    } while (has_changed && HasTriesLeft());
     return tries_;
   }
 
@@ -89,25 +89,25 @@ class Shrinker {
                               std::chrono::duration<double>(seconds));
   }
 
-  bool MayTry() const {
+  bool HasTriesLeft() const {
     return tries_ < limit_ && Clock::now() < (chooses_ ? choices_end_ : end_);
   }
 
   // Tries cases in their order from `begin` on, a batch at a time, until one
   // fails alike, which becomes the best one. Returns its place, or how many
   // there are if none does.
-  size_t TryFrom(size_t begin, const std::vector<Build>& builds) {
+  size_t TryInOrder(size_t begin, const std::vector<Build>& builds) {
     const size_t most = std::min(kMostTriesAtOnce, candidate_.jobs_at_once());
     std::vector<FailingCase> batch;
     std::vector<size_t> places;
-    for (size_t i = begin; i < builds.size() && MayTry(); ++i) {
+    for (size_t i = begin; i < builds.size() && HasTriesLeft(); ++i) {
       auto made = builds[i]();
       if (made.ok()) {
         ++tries_;
         batch.push_back(*std::move(made));
         places.push_back(i);
       }
-      const bool is_last = i + 1 == builds.size() || !MayTry();
+      const bool is_last = i + 1 == builds.size() || !HasTriesLeft();
       if (batch.size() < most && !is_last) continue;
       const size_t first = TakeFirst(&batch);
       if (first < places.size()) return places[first];
@@ -124,10 +124,10 @@ class Shrinker {
     bool has_changed = false;
     size_t begin = 0;
     size_t failed = 0;  // Since the last success.
-    while (MayTry()) {
+    while (HasTriesLeft()) {
       const std::vector<Build> builds = ways();
       if (failed >= builds.size()) break;
-      const size_t place = TryFrom(begin, builds);
+      const size_t place = TryInOrder(begin, builds);
       failed += place - std::min(begin, place);
       if (place < builds.size()) {
         has_changed = true;
@@ -201,7 +201,7 @@ class Shrinker {
       redo(&choices);
       std::vector<Build> builds;
       for (Values& simpler :
-           SimplerThan(choices.made(), choices.groups(), most_)) {
+           SimplerSequences(choices.made(), choices.groups(), most_)) {
         builds.push_back(
             [&build, values = std::move(simpler)] { return build(values); });
       }
@@ -301,9 +301,9 @@ class Shrinker {
 // groups, the outer ones first, then parts of any place, then single numbers,
 // which are made 0, half and one less. The order decides how soon shrinking
 // succeeds, not to what.
-std::vector<Values> SimplerThan(absl::Span<const Choice> made,
-                                absl::Span<const ChoiceSpan> groups,
-                                size_t most) {
+std::vector<Values> SimplerSequences(absl::Span<const Choice> made,
+                                     absl::Span<const ChoiceSpan> groups,
+                                     size_t most) {
   const Values values = ValuesOf(made);
   std::vector<Values> simpler;
   const auto without = [&](size_t begin, size_t end) {

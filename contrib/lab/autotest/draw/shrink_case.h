@@ -62,7 +62,7 @@ std::vector<CaseBuild> SmallerSidesOf(const FailingCase& failing);
 // Returns sequences that are simpler than this one, those first that would make
 // the greatest difference: parts left out, parts all zero, numbers made
 // smaller. At most `most` of them.
-std::vector<std::vector<uint64_t>> SimplerThan(
+std::vector<std::vector<uint64_t>> SimplerSequences(
     absl::Span<const Choice> made, absl::Span<const ChoiceSpan> groups,
     size_t most);
 

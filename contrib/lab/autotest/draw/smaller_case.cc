@@ -155,7 +155,7 @@ CaseInput InputOf(const FailingCase& failing, const NetworkValue& value,
 absl::StatusOr<FailingCase> Cut(const RecordedRun& run,
                                 const OperationSet& kept, const ValueIds& to) {
   const Network& network = SubjectOf(run.failing.made);
-  const ValueIds from = ReadFromOutside(network, kept);
+  const ValueIds from = InputsFromOutside(network, kept);
   NODEWISE_ASSIGN_OR_RETURN(Network part, ExtractNetwork(network, from, to));
   FailingCase made;
   made.made.configuration.opset = run.failing.made.configuration.opset;
@@ -173,7 +173,7 @@ absl::StatusOr<FailingCase> Cut(const RecordedRun& run,
     made.made.configuration.inputs.push_back(
         InputOf(run.failing, network.value(before), tensor->second));
     NODEWISE_RETURN_IF_ERROR(
-        part.SetInputType(id, TensorType::Of(*tensor->second)));
+        part.SetInputType(id, TensorType::From(*tensor->second)));
   }
   made.made.network = std::make_shared<const Network>(std::move(part));
   made.made.exact = nullptr;
@@ -229,25 +229,25 @@ struct SideChange {
   std::optional<Place> only = std::nullopt;
 
   // Returns what becomes of a side, and of a number that is one.
-  int64_t Of(int64_t size) const {
+  int64_t Shrunk(int64_t size) const {
     if (size == from) return to;
     const bool is_multiple =
         numbers == SizeNumbers::kMultiples && size > 0 && size % from == 0;
     return is_multiple ? size / from * to : size;
   }
-  int64_t OfNumber(int64_t number) const {
+  int64_t ShrunkNumber(int64_t number) const {
     if (numbers == SizeNumbers::kKept) return number;
     if (numbers == SizeNumbers::kPlaces && number >= to && number < from) {
       return to - 1;
     }
-    return Of(number);
+    return Shrunk(number);
   }
-  Sides OfTensor(ValueId value, absl::Span<const int64_t> shape) const {
+  Sides ShrunkShape(ValueId value, absl::Span<const int64_t> shape) const {
     Sides sides(shape.begin(), shape.end());
     for (size_t i = 0; i < sides.size(); ++i) {
       const bool changes =
           !only.has_value() || (only->value == value && only->side == i);
-      if (changes) sides[i] = Of(sides[i]);
+      if (changes) sides[i] = Shrunk(sides[i]);
     }
     return sides;
   }
@@ -288,7 +288,7 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
                                 bool is_decided, const SideChange& change) {
   NODEWISE_ASSIGN_OR_RETURN(
       const NDArray part,
-      Part(tensor, change.OfTensor(id, tensor.shape()), change.keeps_last));
+      Part(tensor, change.ShrunkShape(id, tensor.shape()), change.keeps_last));
   const bool may_be_sizes = part.dtype() == kInt64 || part.dtype() == kInt32;
   // Drawn numbers stay, unless they are places.
   if (!may_be_sizes || change.numbers == SizeNumbers::kKept ||
@@ -299,7 +299,8 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
   for (double& number : numbers) {
     // Slices end at the largest number there is.
     if (number < 0 || number > 1e9) continue;
-    number = static_cast<double>(change.OfNumber(static_cast<int64_t>(number)));
+    number =
+        static_cast<double>(change.ShrunkNumber(static_cast<int64_t>(number)));
   }
   return TensorOfDoubles(part.dtype(), part.shape(), numbers);
 }
@@ -313,7 +314,7 @@ bool ChangeNumbers(const SideChange& change, std::vector<NamedAttr>* named) {
     if (list == nullptr) continue;
     for (int64_t& number : *list) {
       const int64_t before = number;
-      number = change.Of(number);
+      number = change.Shrunk(number);
       has_changed = has_changed || number != before;
     }
   }
@@ -385,7 +386,7 @@ absl::StatusOr<Network> SmallerNetwork(const FailingCase& before,
         const NDArray tensor,
         Smaller(id, before.set.inputs[i], input.fixed.defined(), change));
     ReplaceTensor(tensor, &input);
-    changes.inputs[id] = TensorType::Of(*tensor);
+    changes.inputs[id] = TensorType::From(*tensor);
     made->set.inputs.push_back(tensor);
   }
   for (const auto& value : network.data().values) {

@@ -166,7 +166,7 @@ absl::StatusOr<std::vector<NamedAttr>> DrawAttributes(
 
 // Returns a tensor as C++ that makes it again, as far as it is small.
 std::string TensorText(const NDArray& tensor) {
-  const std::string type = ToString(TensorType::Of(*tensor));
+  const std::string type = ToString(TensorType::From(*tensor));
   const auto count = static_cast<size_t>(CountOf(tensor));
   std::vector<double> numbers(count);
   if (count > kMostWritten ||
@@ -444,7 +444,7 @@ class DualCase {
     const std::string name = fmt::format("x{}", inputs_.size());
     State state{DualKind::kTensor, name, this, value, value};
     NODEWISE_ASSIGN_OR_RETURN(
-        state.value, network_.AddInput(name, TensorType::Of(**tensor)));
+        state.value, network_.AddInput(name, TensorType::From(**tensor)));
     inputs_.push_back(*tensor);
     text_ +=
         fmt::format("const generator {} = {};\n", name, TensorText(*tensor));
@@ -482,7 +482,7 @@ class DualCase {
       const NDArray& tensor = *input.tested().As<NDArray>();
       NODEWISE_ASSIGN_OR_RETURN(
           const ValueId added,
-          alone.AddInput(input.name(), TensorType::Of(*tensor)));
+          alone.AddInput(input.name(), TensorType::From(*tensor)));
       known.emplace_back(value, added);
       copy.inputs.push_back(added);
       call.inputs.push_back(tensor);
@@ -700,7 +700,7 @@ Tried Simplest(const OpSet& ops, Candidate& tested, const DualProgram& program,
   while (has_changed) {
     has_changed = false;
     for (auto& values :
-         SimplerThan(best.made, best.groups, options.most_tries)) {
+         SimplerSequences(best.made, best.groups, options.most_tries)) {
       if (++tries > options.most_tries) return best;
       Tried tried =
           Try(ops, tested, program, options, Choices(std::move(values)));

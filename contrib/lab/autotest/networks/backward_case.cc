@@ -71,7 +71,7 @@ bool StopsGradients(const Network& network, const Operation& operation) {
 
 // Returns what some operations make that is an output of the network, or read
 // by another one.
-ValueIds MadeForOthers(const Network& network, const OperationSet& part) {
+ValueIds OutputsReadOutside(const Network& network, const OperationSet& part) {
   const auto outputs = network.outputs();
   ValueIds made;
   for (const OperationId id : part) {
@@ -101,8 +101,8 @@ absl::StatusOr<ForwardCase> DifferentiablePart(const ForwardCase& whole) {
   }
   ForwardCase part{whole.configuration, Network()};
   NODEWISE_ASSIGN_OR_RETURN(
-      part.network, ExtractNetwork(network, ReadFromOutside(network, kept),
-                                   MadeForOthers(network, kept)));
+      part.network, ExtractNetwork(network, InputsFromOutside(network, kept),
+                                   OutputsReadOutside(network, kept)));
   part.configuration.inputs.clear();
   const auto inputs = network.inputs();
   for (const ValueId id : part.network.inputs()) {

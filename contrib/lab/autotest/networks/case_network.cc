@@ -16,7 +16,7 @@ ValueIds OutputsOf(const Operation& operation) {
 }
 
 // In the order of the part's operations, so that it is the same each time.
-ValueIds ReadFromOutside(const Network& network, const OperationSet& part) {
+ValueIds InputsFromOutside(const Network& network, const OperationSet& part) {
   ValueIds read;
   for (const OperationId id : part) {
     for (const ValueId input : network.operation(id).inputs) {
@@ -101,7 +101,7 @@ absl::Status RemoveUnusedInputs(Network* network) {
 
 void SetNetwork(Network network, OperatorCase* made) {
   made->network = std::make_shared<const Network>(std::move(network));
-  made->exact = ExactSource::Of(*made->network);
+  made->exact = ExactSource::Create(*made->network);
 }
 
 // Where a network comes from a model, nothing is known of its inputs but types.

@@ -23,7 +23,7 @@ ValueIds OutputsOf(const Operation& operation);
 
 // Returns what some operations of a network read and none of them makes, each
 // once, but for constants.
-ValueIds ReadFromOutside(const Network& network, const OperationSet& part);
+ValueIds InputsFromOutside(const Network& network, const OperationSet& part);
 
 // What a copy has in place of what a network has; what is missing stays as it
 // is.

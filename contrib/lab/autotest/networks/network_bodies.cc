@@ -95,7 +95,7 @@ absl::Status AddIf(NetworkBuilder& builder) {
       .status();
 }
 
-MadeValue FeedLike(NetworkBuilder& builder, const PoolTensor& like) {
+MadeValue AddInputLike(NetworkBuilder& builder, const PoolTensor& like) {
   if (like.id != kNoValue) return like.id;
   return builder.AddInput({true, like.dtype, like.shape});
 }
@@ -104,7 +104,7 @@ MadeValue FeedLike(NetworkBuilder& builder, const PoolTensor& like) {
 // after so many trips; its condition is handed on as it is.
 absl::Status AddLoop(NetworkBuilder& builder) {
   const PoolTensor like = TensorToPassOn(builder);
-  NODEWISE_ASSIGN_OR_RETURN(const ValueId state, FeedLike(builder, like));
+  NODEWISE_ASSIGN_OR_RETURN(const ValueId state, AddInputLike(builder, like));
   NODEWISE_ASSIGN_OR_RETURN(
       const ValueId trips,
       builder.AddNumber(kInt64,
@@ -120,7 +120,7 @@ absl::Status AddLoop(NetworkBuilder& builder) {
                             body.builder.Add("Identity", {}, {goes_on}));
   ValueIds outputs = {goes_on};
   NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), OutputOf(&body, like));
-  const bool scans = builder.Often();
+  const bool scans = builder.Chance();
   if (scans) {
     NODEWISE_ASSIGN_OR_RETURN(outputs.emplace_back(), OutputOf(&body, like));
   }
@@ -154,10 +154,10 @@ absl::Status AddScan(NetworkBuilder& builder) {
   NODEWISE_ASSIGN_OR_RETURN(Subgraph graph, Finish(&body, std::move(outputs)));
   std::vector<NamedAttr> attributes = {{"body", std::move(graph)},
                                        {"num_scan_inputs", int64_t{1}}};
-  if (builder.Often(30)) {
+  if (builder.Chance(30)) {
     attributes.push_back({"scan_input_directions", Sides{1}});
   }
-  if (builder.Often(30)) {
+  if (builder.Chance(30)) {
     attributes.push_back({"scan_output_directions", Sides{1}});
   }
   ValueIds inputs = {like.id, scanned->id};

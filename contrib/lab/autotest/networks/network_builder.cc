@@ -143,7 +143,7 @@ absl::Status NetworkBuilder::Demand(ValueId id, const InputDomain& domain) {
 // choice.
 MadeValue NetworkBuilder::Feed(const CaseInput& input) {
   const Choices::Group group(choices_);
-  if (input.fixed.defined() || !Often(kFromPool)) return AddInput(input);
+  if (input.fixed.defined() || !Chance(kFromPool)) return AddInput(input);
   std::vector<PoolTensor> fitting;
   std::ranges::copy_if(
       pool_, std::back_inserter(fitting), [&](const PoolTensor& tensor) {
@@ -233,7 +233,7 @@ absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
   for (const OperationId id : network_.order()) {
     for (const ValueId output : OutputsOf(network_.operation(id))) {
       const bool is_read = !network_.value(output).uses.empty();
-      if (!is_read || Often(kFurtherOutput)) outputs.push_back(output);
+      if (!is_read || Chance(kFurtherOutput)) outputs.push_back(output);
     }
   }
   if (outputs.empty()) return InvalidArgument("no operation");
@@ -354,12 +354,12 @@ MadeValue NetworkBuilder::CutAndPadded(const PoolTensor& from,
 MadeValue NetworkBuilder::Reshaped(const PoolTensor& from, const Sides& shape) {
   if (from.shape == shape) return from.id;
   const auto order = OrderFor(from.shape, shape);
-  if (order.has_value() && Often(70)) {
+  if (order.has_value() && Chance(70)) {
     return Add("Transpose", {{"perm", *order}}, {from.id});
   }
   const bool may_cut = from.shape.size() == shape.size() && !shape.empty();
   const bool may_pad = IsFloat(from.dtype) && options_.opset >= kSliceByInputs;
-  if (may_cut && may_pad && Often(60)) return CutAndPadded(from, shape);
+  if (may_cut && may_pad && Chance(60)) return CutAndPadded(from, shape);
   return ReshapedFlat(from, shape);
 }
 

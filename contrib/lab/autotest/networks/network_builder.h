@@ -48,7 +48,7 @@ class NetworkBuilder {
   Network& network() { return network_; }
   const std::vector<PoolTensor>& pool() const { return pool_; }
   // True in so many of 100 cases; false is simplest.
-  bool Often(int percent = 50) { return choices_->Often(percent); }
+  bool Chance(int percent = 50) { return choices_->Chance(percent); }
   int64_t Between(int64_t least, int64_t most) {
     return choices_->Between(least, most);
   }

@@ -98,10 +98,10 @@ absl::StatusOr<OperatorCase> DrawNetwork(const NetworkScope& scope,
   if (builder.options().rows.empty()) {
     return InvalidArgument("no operator of this opset");
   }
-  const bool may_be_open = builder.Often(kOpenSizes);
+  const bool may_be_open = builder.Chance(kOpenSizes);
   for (int step = 0; step < kMostSteps; ++step) {
     const Choices::Group group(choices);
-    if (step > 0 && !builder.Often(kGoesOn)) break;
+    if (step > 0 && !builder.Chance(kGoesOn)) break;
     // A step that fails is left out, but operations that it has added stay.
     const uint64_t kind = choices->UpTo(99);
     if (kind < kOperatorSteps) {

@@ -112,7 +112,7 @@ absl::StatusOr<Network> CutPart(const Network& network,
       if (leaves) to.push_back(output);
     }
   }
-  return ExtractNetwork(network, ReadFromOutside(network, part), to);
+  return ExtractNetwork(network, InputsFromOutside(network, part), to);
 }
 
 // A part of a model while it is changed.
@@ -145,7 +145,7 @@ class Mutant {
       Shape shape = *type.shape;
       for (Dim& side : shape) {
         const Dim before = side;
-        if (before.is_known() && !choices_->Often(kOtherSize)) continue;
+        if (before.is_known() && !choices_->Chance(kOtherSize)) continue;
         side = Dim(choices_->Between(1, kMostInputSide));
         const absl::Status changed =
             network_.SetInputType(id, TensorType(type.dtype, shape));
@@ -277,7 +277,7 @@ class Mutant {
     const ValueId once = operation.outputs[0];
     NODEWISE_ASSIGN_OR_RETURN(const ValueId again,
                               AddFirst(operation.attrs, operation.inputs));
-    if (choices_->Often()) return Show(again);
+    if (choices_->Chance()) return Show(again);
     const OperatorDef* add = AllOperators().Find("", "Add", network_.opset());
     NODEWISE_ASSIGN_OR_RETURN(const ValueId sum,
                               AddFirst(OpAttrs::Defaults(*add), {once, again}));

@@ -30,8 +30,8 @@ class Series {
   DLDataType dtype() const { return dtype_; }
   const absl::Status& status() const { return status_; }
 
-  bool Often(int percent = 50) {
-    return status_.ok() && builder_.Often(percent);
+  bool Chance(int percent = 50) {
+    return status_.ok() && builder_.Chance(percent);
   }
   int64_t Between(int64_t least, int64_t most) {
     return status_.ok() ? builder_.Between(least, most) : least;
@@ -53,7 +53,7 @@ class Series {
     const ValueId made = Get(builder_.Add(kind, attributes, std::move(inputs)));
     // With a second reader, two operations cannot become one without keeping
     // what is between them.
-    if (Often(kFurtherReader)) Get(builder_.Add("Identity", {}, {made}));
+    if (Chance(kFurtherReader)) Get(builder_.Add("Identity", {}, {made}));
     return made;
   }
   ValueId Op(std::string_view kind, ValueIds inputs) {
@@ -62,14 +62,14 @@ class Series {
   // Adds an operation on one tensor; leaves it out now and then.
   ValueId Maybe(std::string_view kind, const std::vector<NamedAttr>& attributes,
                 ValueId input) {
-    return Often(kLeftOut) ? input : Op(kind, attributes, {input});
+    return Chance(kLeftOut) ? input : Op(kind, attributes, {input});
   }
   ValueId Input(const Sides& shape) {
     if (!status_.ok()) return kNoValue;
     return Get(builder_.Feed({true, dtype_, shape}));
   }
   ValueId Weight(const Sides& shape, InputDomain domain = {-1, 1, false}) {
-    if (Often(10) && domain.least < 0) return Input(shape);
+    if (Chance(10) && domain.least < 0) return Input(shape);
     if (!status_.ok()) return kNoValue;
     if (builder_.options().is_exact) domain.is_whole = true;
     const auto data = DrawTensor(dtype_, shape, domain, builder_.choices());
@@ -106,8 +106,8 @@ ValueId GeluByErf(Series& series, ValueId x) {
   const ValueId half = series.Number(0.5);
   const ValueId erf = series.Op("Erf", {series.Op("Div", {x, root})});
   const ValueId at = series.Op("Add", {erf, one});
-  return series.Often() ? series.Op("Mul", {series.Op("Mul", {x, at}), half})
-                        : series.Op("Mul", {series.Op("Mul", {x, half}), at});
+  return series.Chance() ? series.Op("Mul", {series.Op("Mul", {x, at}), half})
+                         : series.Op("Mul", {series.Op("Mul", {x, half}), at});
 }
 
 // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ^ 3)))
@@ -158,7 +158,7 @@ void AddConvolution(Series& series) {
   const int64_t size = kernel + series.Between(0, 5);
   const ValueId x = series.Input({series.Between(1, 2), in, size, size});
   ValueIds inputs = {x, series.Weight({out, in / group, kernel, kernel})};
-  if (series.Often()) inputs.push_back(series.Weight({out}));
+  if (series.Chance()) inputs.push_back(series.Weight({out}));
   const int64_t stride = series.Between(1, 2);
   const ValueId conv = series.Op("Conv",
                                  {{"group", group},
@@ -166,7 +166,7 @@ void AddConvolution(Series& series) {
                                   {"strides", Sides{stride, stride}}},
                                  inputs);
   ValueId at = conv;
-  if (series.Often(60)) {
+  if (series.Chance(60)) {
     // Scale, bias and mean may have any sign; a variance is positive.
     ValueIds factors = {at};
     for (int i = 0; i < 4; ++i) {
@@ -175,13 +175,13 @@ void AddConvolution(Series& series) {
                                                  : InputDomain{-1, 1, false}));
     }
     at = series.Op("BatchNormalization", factors);
-  } else if (series.Often()) {
+  } else if (series.Chance()) {
     // By channel, or by the wrong side.
-    const Sides shape = series.Often(80) ? Sides{out, 1, 1} : Sides{1, 1};
+    const Sides shape = series.Chance(80) ? Sides{out, 1, 1} : Sides{1, 1};
     const ValueId factor = series.Weight(shape);
     at = series.Op(series.One({"Mul", "Add"}), {at, factor});
   }
-  if (series.Often(40)) {
+  if (series.Chance(40)) {
     const ValueId other = series.Input(series.builder().TensorOf(conv).shape);
     at = series.Op("Add", {at, other});
   }
@@ -191,21 +191,21 @@ void AddConvolution(Series& series) {
 // A product with weights, a bias, an activation, a residual sum.
 void AddDense(Series& series) {
   const int64_t in = series.Side(9);
-  const int64_t out = series.Often() ? in : series.Side(9);
+  const int64_t out = series.Chance() ? in : series.Side(9);
   Sides shape = {series.Side(4), in};
-  if (series.Often()) shape.insert(shape.begin(), series.Side(3));
+  if (series.Chance()) shape.insert(shape.begin(), series.Side(3));
   const ValueId x = series.Input(shape);
   const ValueId w = series.Weight({in, out});
   ValueId at = series.Op("MatMul", {x, w});
-  if (series.Often(80)) {
+  if (series.Chance(80)) {
     // By column most of the time; a bias may be on either side of the sum.
     const ValueId bias =
-        series.Weight(series.Often(90) ? Sides{out} : Sides{1});
-    at = series.Often() ? series.Op("Add", {at, bias})
-                        : series.Op("Add", {bias, at});
+        series.Weight(series.Chance(90) ? Sides{out} : Sides{1});
+    at = series.Chance() ? series.Op("Add", {at, bias})
+                         : series.Op("Add", {bias, at});
   }
-  if (series.Often(70)) at = Activation(series, at);
-  if (in == out && !series.Often()) series.Op("Add", {at, x});
+  if (series.Chance(70)) at = Activation(series, at);
+  if (in == out && !series.Chance()) series.Op("Add", {at, x});
 }
 
 // softmax(q k' / sqrt(d) + mask) v
@@ -224,13 +224,13 @@ void AddAttention(Series& series) {
   ValueId at = series.Op("MatMul", {q, k});
   const ValueId scale = series.Number(0.5);
   at = series.Op(series.One({"Mul", "Div"}), {at, scale});
-  if (series.Often(40)) {
+  if (series.Chance(40)) {
     const ValueId mask =
         series.Weight({rows, keys}, InputDomain::Within(-10, 0));
     at = series.Op("Add", {at, mask});
   }
   // Softmax along another side only looks like attention.
-  const int64_t axis = series.Often(85) ? -1 : series.Between(0, 3);
+  const int64_t axis = series.Chance(85) ? -1 : series.Between(0, 3);
   at = series.Op("Softmax", {{"axis", axis}}, {at});
   at = series.Op("MatMul", {at, v});
   at = series.Maybe("Transpose", {{"perm", Sides{0, 2, 1, 3}}}, at);
@@ -249,10 +249,10 @@ ValueId MeanOver(Series& series, ValueId x, int64_t axis) {
 // is the last one, or one by which the factors do not fit.
 void AddLayerNorm(Series& series) {
   const Sides shape = {series.Side(3), series.Side(4), series.Side(9)};
-  const int64_t axis = series.Often(90) ? -1 : series.Between(0, 1);
+  const int64_t axis = series.Chance(90) ? -1 : series.Between(0, 1);
   const ValueId x = series.Input(shape);
   const ValueId centred = series.Op("Sub", {x, MeanOver(series, x, axis)});
-  const ValueId square = series.Often()
+  const ValueId square = series.Chance()
                              ? series.Op("Pow", {centred, series.Number(2)})
                              : series.Op("Mul", {centred, centred});
   ValueId at = MeanOver(series, square, axis);
@@ -280,7 +280,7 @@ ValueId Quantized(Series& series, ValueId x, double scale, DLDataType dtype) {
 // quantising adds no other rounding.
 void AddQuantized(Series& series) {
   const DLDataType dtype = series.One({kUint8, kInt8});
-  const bool is_conv = series.Often();
+  const bool is_conv = series.Chance();
   const int64_t in = series.Side(4);
   const int64_t out = series.Side(4);
   ValueId x =
@@ -289,18 +289,18 @@ void AddQuantized(Series& series) {
   ValueId w = series.Weight(is_conv ? Sides{out, in, 3, 3} : Sides{in, out});
   w = Quantized(series, w, 0.0078125, series.One({kInt8, kUint8}));
   ValueId at = series.Op(is_conv ? "Conv" : "MatMul", {x, w});
-  if (series.Often()) at = series.Op("Relu", {at});
+  if (series.Chance()) at = series.Op("Relu", {at});
   Quantized(series, at, 0.0625, dtype);
 }
 
 // Operations that come to nothing together: optimisers leave them out. Some are
 // not quite that: another order back, a cast that loses digits.
-void AddNothing(Series& series) {
+void AddNoOpChain(Series& series) {
   const Sides shape = {series.Side(3), series.Side(3), series.Side(4)};
   ValueId at = series.Input(shape);
   switch (series.Between(0, 5)) {
     case 0: {
-      const Sides back = series.Often(80) ? Sides{2, 0, 1} : Sides{1, 0, 2};
+      const Sides back = series.Chance(80) ? Sides{2, 0, 1} : Sides{1, 0, 2};
       at = series.Op("Transpose", {{"perm", Sides{1, 2, 0}}}, {at});
       at = Activation(series, at);
       series.Op("Transpose", {{"perm", back}}, {at});
@@ -338,7 +338,7 @@ void AddNothing(Series& series) {
 
 // The first is the simplest, and the one that shrinking tends to.
 constexpr void (*kPatterns[])(Series& series) = {
-    &AddNothing,   &AddDense,     &AddConvolution,
+    &AddNoOpChain, &AddDense,     &AddConvolution,
     &AddAttention, &AddLayerNorm, &AddQuantized};
 
 }  // namespace

@@ -35,7 +35,7 @@ DLDataType DrawClassic(ConfigurationDraw& draw) {
 // Rows of so many features, or one row alone.
 Ints DrawRows(ConfigurationDraw& draw, int64_t features) {
   const int64_t rows = draw.Side(9);
-  return draw.Often(20) ? Ints{features} : Ints{rows, features};
+  return draw.Chance(20) ? Ints{features} : Ints{rows, features};
 }
 
 // Scores are turned into something else in the end. PROBIT wants numbers
@@ -57,7 +57,7 @@ Ints DrawLabels(ConfigurationDraw& draw, int64_t count) {
 void DrawLabelList(ConfigurationDraw& draw, const std::string& name,
                    DLDataType dtype, const Floats& numbers) {
   const bool is_list = dtype == kInt64 || dtype == kFloat32;
-  if (!is_list || (draw.def().since >= 4 && draw.Often(30))) {
+  if (!is_list || (draw.def().since >= 4 && draw.Chance(30))) {
     draw.Attr(name + "_tensor", TensorLike(dtype, numbers));
   } else if (dtype == kFloat32) {
     draw.Attr(name + "_floats", numbers);
@@ -70,7 +70,7 @@ void DrawLabelList(ConfigurationDraw& draw, const std::string& name,
 // the default, of which there is one for each type.
 void DrawLabelEncoder(ConfigurationDraw& draw) {
   const auto draw_type = [&draw] {
-    return draw.def().since < 4 || draw.Often()
+    return draw.def().since < 4 || draw.Chance()
                ? draw.One({kInt64, kFloat32})
                : draw.One({kFloat64, kInt32, kInt16});
   };
@@ -91,7 +91,7 @@ void DrawLabelEncoder(ConfigurationDraw& draw) {
   draw.MaybeAttr<int64_t>("default_int64", {-1, 7});
   draw.MaybeAttr<float>("default_float", {0.5F, -3});
   draw.MaybeWord("default_string", {"_Unused", "none"});
-  if (draw.def().since >= 4 && draw.Often(30)) {
+  if (draw.def().since >= 4 && draw.Chance(30)) {
     draw.Attr("default_tensor", TensorLike(value, {draw.One<float>({3, 4})}));
   }
   draw.Input(key, draw.Sides(0, 3), InputDomain::Whole(-3, 5));
@@ -101,7 +101,7 @@ void DrawLabelEncoder(ConfigurationDraw& draw) {
 // an error, and must not come.
 void DrawOneHotEncoder(ConfigurationDraw& draw) {
   const int64_t count = draw.Between(1, 6);
-  const bool may_miss = draw.Often(70);
+  const bool may_miss = draw.Chance(70);
   draw.Attr("cats_int64s", draw.Distinct(may_miss ? 8 : count, count));
   draw.AttrUnless("zeros", may_miss, 1);
   draw.Input(DrawClassic(draw), draw.Sides(0, 2),
@@ -111,27 +111,27 @@ void DrawOneHotEncoder(ConfigurationDraw& draw) {
 // Each input is cut to its width, or filled up with zeros.
 void DrawFeatureVectorizer(ConfigurationDraw& draw) {
   const DLDataType dtype = DrawClassic(draw);
-  const bool is_one_row = draw.Often(20);
+  const bool is_one_row = draw.Chance(20);
   const int64_t rows = draw.Side(9);
   const int64_t count = draw.Between(1, 4);
   Ints widths;
   for (int64_t i = 0; i < count; ++i) {
     const Choices::Group group(draw.choices());
     const int64_t side = draw.Side(9);
-    widths.push_back(side + (draw.Often(40) ? draw.Between(0, 3) - 1 : 0));
+    widths.push_back(side + (draw.Chance(40) ? draw.Between(0, 3) - 1 : 0));
     draw.Input(dtype, is_one_row ? Ints{side} : Ints{rows, side});
   }
-  if (draw.Often(70)) draw.Attr("inputdimensions", widths);
+  if (draw.Chance(70)) draw.Attr("inputdimensions", widths);
 }
 
 // One score alone decides between two classes; then there are two labels.
 void DrawLinearClassifier(ConfigurationDraw& draw) {
   const int64_t features = draw.Side(9);
   const int64_t scores = draw.Between(1, 4);
-  const bool has_intercepts = scores == 1 || draw.Often(70);
+  const bool has_intercepts = scores == 1 || draw.Chance(70);
   draw.Attr("coefficients", DrawQuarters(draw, scores * features));
   if (has_intercepts) draw.Attr("intercepts", DrawQuarters(draw, scores));
-  if (scores > 1 || draw.Often()) {
+  if (scores > 1 || draw.Chance()) {
     draw.Attr("classlabels_ints",
               DrawLabels(draw, std::max<int64_t>(scores, 2)));
   }
@@ -145,7 +145,7 @@ void DrawLinearClassifier(ConfigurationDraw& draw) {
 // The numbers are gamma, the constant and the degree.
 void DrawKernel(ConfigurationDraw& draw) {
   draw.MaybeWord("kernel_type", {"LINEAR", "POLY", "RBF", "SIGMOID"});
-  if (draw.Often(70)) {
+  if (draw.Chance(70)) {
     draw.Attr("kernel_params", Floats{draw.One<float>({0.25F, 0.125F}),
                                       draw.One<float>({0, 0.5F, -1}),
                                       draw.One<float>({1, 2, 3})});
@@ -181,9 +181,9 @@ void DrawSvmClassifier(ConfigurationDraw& draw) {
   DrawTransform(draw);
   draw.Attr("classlabels_ints", DrawLabels(draw, classes));
   draw.Attr("rho", DrawQuarters(draw, pairs));
-  if (draw.Often(30)) {
+  if (draw.Chance(30)) {
     draw.Attr("coefficients",
-              DrawQuarters(draw, classes * features, draw.Often() ? 0 : -8));
+              DrawQuarters(draw, classes * features, draw.Chance() ? 0 : -8));
   } else {
     Ints counts(static_cast<size_t>(classes));
     for (int64_t& each : counts) each = draw.Between(1, 3);
@@ -192,7 +192,7 @@ void DrawSvmClassifier(ConfigurationDraw& draw) {
     draw.Attr("vectors_per_class", counts);
     draw.Attr("support_vectors", DrawQuarters(draw, vectors * features));
     draw.Attr("coefficients", DrawQuarters(draw, (classes - 1) * vectors));
-    if (draw.Often(30)) {
+    if (draw.Chance(30)) {
       draw.Attr("prob_a", DrawQuarters(draw, pairs));
       draw.Attr("prob_b", DrawQuarters(draw, pairs));
     }
@@ -221,8 +221,8 @@ class TreeListDraw {
     draw_.Attr("nodes_modes", modes_);
     draw_.Attr("nodes_truenodeids", true_ids_);
     draw_.Attr("nodes_falsenodeids", false_ids_);
-    if (draw_.Often()) draw_.Attr("nodes_missing_value_tracks_true", missing_);
-    if (draw_.Often(20)) AddNumbers("nodes_hitrates", Floats(ids_.size(), 1));
+    if (draw_.Chance()) draw_.Attr("nodes_missing_value_tracks_true", missing_);
+    if (draw_.Chance(20)) AddNumbers("nodes_hitrates", Floats(ids_.size(), 1));
     AddNumbers("nodes_values", splits_);
     draw_.Attr(votes + "_treeids", vote_trees_);
     draw_.Attr(votes + "_nodeids", vote_nodes_);
@@ -232,7 +232,7 @@ class TreeListDraw {
   // As a list, or as a tensor in versions that have them. The types of tensors
   // may differ from each other and from that of the input.
   void AddNumbers(const std::string& name, const Floats& numbers) {
-    if (draw_.def().since < 3 || draw_.Often(70)) {
+    if (draw_.def().since < 3 || draw_.Chance(70)) {
       draw_.Attr(name, numbers);
     } else {
       draw_.Attr(name + "_as_tensor",
@@ -255,7 +255,7 @@ class TreeListDraw {
     true_ids_.push_back(0);
     false_ids_.push_back(0);
     // Leaves have a feature and a split, too, which are not looked at.
-    if (depth == 0 || draw_.Often(20)) {
+    if (depth == 0 || draw_.Chance(20)) {
       modes_.emplace_back("LEAF");
       AddVotes(id);
       return id;
@@ -299,7 +299,7 @@ void DrawTreeRegressor(ConfigurationDraw& draw) {
   draw.Attr("n_targets", targets);
   draw.MaybeWord("aggregate_function", {"SUM", "AVERAGE", "MIN", "MAX"});
   DrawTransform(draw);
-  if (draw.Often()) {
+  if (draw.Chance()) {
     trees.AddNumbers("base_values", DrawQuarters(draw, targets));
   }
   draw.Input(DrawClassic(draw), DrawRows(draw, features));
@@ -310,11 +310,11 @@ void DrawTreeClassifier(ConfigurationDraw& draw) {
   const int64_t classes = draw.Between(2, 4);
   // All votes may be for one of two classes.
   TreeListDraw trees(draw, features,
-                     classes == 2 && draw.Often(70) ? 1 : classes);
+                     classes == 2 && draw.Chance(70) ? 1 : classes);
   trees.Add("class");
   draw.Attr("classlabels_int64s", DrawLabels(draw, classes));
   DrawTransform(draw);
-  if (draw.Often()) {
+  if (draw.Chance()) {
     trees.AddNumbers("base_values", DrawQuarters(draw, classes));
   }
   draw.Input(DrawClassic(draw), DrawRows(draw, features));
@@ -362,7 +362,7 @@ int64_t AddTree(ConfigurationDraw& draw, int64_t depth, int64_t features,
     (trees->*branch.leaves).push_back(1);
   }
   for (const TreeBranch& branch : kBranches) {
-    if (depth > 1 && draw.Often()) {
+    if (depth > 1 && draw.Chance()) {
       (trees->*branch.leaves)[node] = 0;
       const int64_t next = AddTree(draw, depth - 1, features, targets, trees);
       (trees->*branch.ids)[node] = next;
@@ -386,8 +386,8 @@ void DrawTrees(ConfigurationDraw& draw) {
     trees.roots.push_back(
         AddTree(draw, draw.Between(1, 3), features, targets, &trees));
   }
-  if (draw.Often(75)) draw.Attr("aggregate_function", draw.Between(0, 3));
-  if (draw.Often(20)) draw.Attr("post_transform", 0);
+  if (draw.Chance(75)) draw.Attr("aggregate_function", draw.Between(0, 3));
+  if (draw.Chance(20)) draw.Attr("post_transform", 0);
   draw.Attr("n_targets", targets);
   draw.Attr("tree_roots", trees.roots);
   draw.Attr("nodes_featureids", trees.features);
@@ -402,8 +402,9 @@ void DrawTrees(ConfigurationDraw& draw) {
   if (!trees.members.empty()) {
     draw.Attr("membership_values", ListOf(dtype, trees.members));
   }
-  if (draw.Often()) draw.Attr("nodes_missing_value_tracks_true", trees.missing);
-  if (draw.Often(20)) {
+  if (draw.Chance())
+    draw.Attr("nodes_missing_value_tracks_true", trees.missing);
+  if (draw.Chance(20)) {
     draw.Attr("nodes_hitrates",
               ListOf(dtype, std::vector<double>(trees.modes.size(), 1)));
   }

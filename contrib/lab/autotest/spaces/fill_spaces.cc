@@ -8,7 +8,7 @@ namespace {
 
 // Sizes and limits are constants most of the time, since few candidates take
 // shapes that only a run tells.
-bool IsConstantMostly(ConfigurationDraw& draw) { return !draw.Often(15); }
+bool DrawsConstant(ConfigurationDraw& draw) { return !draw.Chance(15); }
 
 // Draws a tensor for an attribute; undefined if there is no memory for it.
 NDArray DrawAttrTensor(ConfigurationDraw& draw, DLDataType dtype,
@@ -37,7 +37,8 @@ void DrawConstant(ConfigurationDraw& draw) {
 }
 
 void DrawConstantOfShape(ConfigurationDraw& draw) {
-  if (draw.Often(75)) draw.Attr("value", DrawAttrTensor(draw, draw.Any(), {1}));
+  if (draw.Chance(75))
+    draw.Attr("value", DrawAttrTensor(draw, draw.Any(), {1}));
   draw.Ints(draw.Sides(0, 4));
 }
 
@@ -47,23 +48,23 @@ void DrawConstantOfShape(ConfigurationDraw& draw) {
 void DrawRange(ConfigurationDraw& draw) {
   const DLDataType dtype =
       draw.Type({kFloat32, kInt64, kInt32, kFloat64, kInt16});
-  const double unit = IsFloat(dtype) && draw.Often() ? 0.25 : 1;
+  const double unit = IsFloat(dtype) && draw.Chance() ? 0.25 : 1;
   const double start = unit * static_cast<double>(draw.Between(-5, 5));
   const double step =
       unit * static_cast<double>(draw.One<int64_t>({1, 2, 3, -1, -2, -7}));
   const auto count = static_cast<double>(draw.Side(40, true));
-  const double more = draw.Often(20) ? unit * (step < 0 ? 1 : -1) / 2 : 0;
+  const double more = draw.Chance(20) ? unit * (step < 0 ? 1 : -1) / 2 : 0;
   const double limit = start + step * count + (IsFloat(dtype) ? more : 0);
   if (draw.opset() >= 27) draw.MaybeAttr<int64_t>("stash_type", {1, 11});
-  const bool is_constant = IsConstantMostly(draw);
+  const bool is_constant = DrawsConstant(draw);
   for (const double number : {start, limit, step}) {
     draw.Scalar(dtype, number, is_constant);
   }
 }
 
 void DrawEyeLike(ConfigurationDraw& draw) {
-  if (draw.Often()) draw.TypeAttr("dtype", draw.Any());
-  if (draw.Often(70)) draw.Attr("k", draw.Between(-5, 5));
+  if (draw.Chance()) draw.TypeAttr("dtype", draw.Any());
+  if (draw.Chance(70)) draw.Attr("k", draw.Between(-5, 5));
   draw.Input(draw.Any(), draw.Sides(2, 2));
 }
 
@@ -71,7 +72,7 @@ void DrawEyeLike(ConfigurationDraw& draw) {
 void DrawTrilu(ConfigurationDraw& draw) {
   draw.Flag("upper");
   draw.Input(draw.Any(), draw.Sides(2, 4));
-  if (draw.Often(70)) draw.Int(draw.Between(-5, 5));
+  if (draw.Chance(70)) draw.Int(draw.Between(-5, 5));
 }
 
 void DrawNonZero(ConfigurationDraw& draw) {
@@ -83,16 +84,16 @@ void DrawWindowFunction(ConfigurationDraw& draw) {
   const int64_t size = draw.Side(65);
   // The formulas divide by the size without one.
   if (size > 1) draw.Flag("periodic");
-  if (draw.Often()) draw.TypeAttr("output_datatype", draw.Float());
+  if (draw.Chance()) draw.TypeAttr("output_datatype", draw.Float());
   draw.Numbers(draw.One({kInt64, kInt32}), {}, {static_cast<double>(size)},
-               !draw.Often(15));
+               !draw.Chance(15));
 }
 
 // The upper edge is a part of the rate, half of it at most, and the lower one
 // is below all of these.
 void DrawMelWeights(ConfigurationDraw& draw) {
-  if (draw.Often()) draw.TypeAttr("output_datatype", draw.Float());
-  const bool is_constant = IsConstantMostly(draw);
+  if (draw.Chance()) draw.TypeAttr("output_datatype", draw.Float());
+  const bool is_constant = DrawsConstant(draw);
   const double rate = draw.One({8000.0, 16000.0, 44100.0});
   const auto bins = static_cast<double>(draw.Side(17));
   const double length = draw.One({64.0, 16.0, 100.0, 256.0});
@@ -122,7 +123,7 @@ void DrawSeed(ConfigurationDraw& draw) {
 // The attributes of a distribution: the names of its two numbers.
 void DrawDistribution(ConfigurationDraw& draw) {
   const bool is_normal = draw.def().name.starts_with("RandomNormal");
-  if (draw.Often()) draw.TypeAttr("dtype", draw.Float());
+  if (draw.Chance()) draw.TypeAttr("dtype", draw.Float());
   draw.MaybeAttr<float>(is_normal ? "mean" : "low", {0, -1, -2.5F});
   draw.MaybeAttr<float>(is_normal ? "scale" : "high", {1, 2, 0.5F});
   DrawSeed(draw);
@@ -139,13 +140,13 @@ void DrawRandomLike(ConfigurationDraw& draw) {
 }
 
 void DrawBernoulli(ConfigurationDraw& draw) {
-  if (draw.Often()) draw.TypeAttr("dtype", draw.Number());
+  if (draw.Chance()) draw.TypeAttr("dtype", draw.Number());
   DrawSeed(draw);
   draw.Input(draw.Float(), draw.Sides(0, 4), InputDomain::Within(0, 1));
 }
 
 void DrawMultinomial(ConfigurationDraw& draw) {
-  if (draw.Often()) draw.TypeAttr("dtype", draw.One({kInt32, kInt64}));
+  if (draw.Chance()) draw.TypeAttr("dtype", draw.One({kInt32, kInt64}));
   draw.MaybeAttr<int64_t>("sample_size", {1, 2, 5});
   DrawSeed(draw);
   draw.Input(draw.One({kFloat32, kFloat16, kFloat64}), draw.Sides(2, 2, false));

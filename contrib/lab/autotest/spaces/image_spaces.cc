@@ -21,16 +21,16 @@ constexpr InputDomain kFiniteDomain = InputDomain::Within(-4, 4);
 // Scales of Upsample are 1 or more: smaller ones are turned into such.
 void DrawScaled(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const bool is_linear = draw.Often();
+  const bool is_linear = draw.Chance();
   draw.AttrUnless("mode", is_linear ? "linear" : "nearest", "nearest");
   const bool only_grows = draw.Is("Upsample");
   std::vector<double> scales;
   for (size_t i = 0; i < shape.size(); ++i) {
-    const double scale = draw.Often() ? draw.One(kScales) : 1;
+    const double scale = draw.Chance() ? draw.One(kScales) : 1;
     scales.push_back(only_grows && scale < 1 ? 2 * scale + 1 : scale);
   }
   draw.Input(draw.Float(), shape, is_linear ? kFiniteDomain : InputDomain());
-  draw.Numbers(kFloat32, {std::ssize(scales)}, scales, !draw.Often(15));
+  draw.Numbers(kFloat32, {std::ssize(scales)}, scales, !draw.Chance(15));
 }
 
 // How places of the output are turned into places of the input. The ways came
@@ -71,12 +71,12 @@ void DrawResize11(ConfigurationDraw& draw) {
   if (crops) draw.MaybeAttr<float>("extrapolation_value", {0, 1.5F});
   Ints axes(shape.size());
   std::iota(axes.begin(), axes.end(), 0);
-  if (draw.opset() >= 18 && draw.Often(30)) {
+  if (draw.opset() >= 18 && draw.Chance(30)) {
     axes = draw.SignedAxes(shape.size());
     draw.Attr("axes", axes);
   }
   const int64_t count = std::ssize(axes);
-  const bool has_sizes = draw.Often(40);
+  const bool has_sizes = draw.Chance(40);
   if (has_sizes && draw.opset() >= 18) {
     draw.MaybeWord("keep_aspect_ratio_policy",
                    {"stretch", "not_larger", "not_smaller"});
@@ -87,15 +87,15 @@ void DrawResize11(ConfigurationDraw& draw) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const Choices::Group group(draw.choices());
     const int64_t side = shape[PlaceOf(axes[i], shape)];
-    scales.push_back(draw.Often(60) ? draw.One(kScales) : 1);
+    scales.push_back(draw.Chance(60) ? draw.One(kScales) : 1);
     // No side may become empty.
     if (std::floor(scales.back() * static_cast<double>(side)) < 1) {
       scales.back() = 1;
     }
-    sizes.push_back(draw.Often(60) ? draw.Side(9) : side);
+    sizes.push_back(draw.Chance(60) ? draw.Side(9) : side);
     // All of the input, or somewhat less or more.
     box[i + axes.size()] = 1;
-    if (!crops || !draw.Often()) continue;
+    if (!crops || !draw.Chance()) continue;
     box[i] = draw.One({0.25, 0.0, -0.25});
     box[i + axes.size()] = draw.One({1.0, 0.75, 1.25});
   }
@@ -103,10 +103,10 @@ void DrawResize11(ConfigurationDraw& draw) {
   const auto leave_out = [&draw] {
     draw.opset() < 13 ? draw.Numbers(kFloat32, {0}, {}) : draw.NoInput();
   };
-  crops || draw.Often(10) ? draw.Numbers(kFloat32, {2 * count}, box)
-                          : leave_out();
+  crops || draw.Chance(10) ? draw.Numbers(kFloat32, {2 * count}, box)
+                           : leave_out();
   if (!has_sizes) {
-    return draw.Numbers(kFloat32, {count}, scales, !draw.Often(15));
+    return draw.Numbers(kFloat32, {count}, scales, !draw.Chance(15));
   }
   leave_out();
   draw.Ints(sizes);
@@ -150,7 +150,7 @@ void DrawGridSample(ConfigurationDraw& draw) {
 
 // Matrices that move places, and the size of the grid of these.
 void DrawAffineGrid(ConfigurationDraw& draw) {
-  const int64_t spatial = draw.Often(30) ? 3 : 2;
+  const int64_t spatial = draw.Chance(30) ? 3 : 2;
   draw.Flag("align_corners");
   const int64_t batch = draw.Between(1, 3);
   draw.Input(draw.Float(), {batch, spatial, spatial + 1}, kFiniteDomain);
@@ -185,7 +185,7 @@ void DrawRoi(ConfigurationDraw& draw) {
   const Ints shape = {draw.Between(1, 2), draw.Between(1, 3), draw.Side(16),
                       draw.Side(16)};
   double scale = 1;  // The attribute's default.
-  if (draw.Often()) {
+  if (draw.Chance()) {
     scale = draw.One({1.0, 0.5, 0.25});
     draw.Attr("spatial_scale", static_cast<float>(scale));
   }
@@ -212,7 +212,7 @@ void DrawRoi(ConfigurationDraw& draw) {
     numbers.insert(numbers.end(), box.begin(), box.end());
   }
   draw.Input(dtype, shape, is_max ? InputDomain::WithoutNan() : kFiniteDomain);
-  draw.Numbers(dtype, {count, is_max ? 5 : 4}, numbers, draw.Often());
+  draw.Numbers(dtype, {count, is_max ? 5 : 4}, numbers, draw.Chance());
   if (!is_max) draw.Input(kInt64, {count}, InputDomain::Whole(0, shape[0] - 1));
 }
 

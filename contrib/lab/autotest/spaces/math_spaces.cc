@@ -17,11 +17,11 @@ constexpr int64_t kMostSignal = 33;
 void DrawDft(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 3, false);
   const auto rank = std::ssize(shape) + 1;
-  const bool is_inverse = draw.Often(30);
-  const bool is_onesided = draw.Often(30);
+  const bool is_inverse = draw.Chance(30);
+  const bool is_onesided = draw.Chance(30);
   draw.AttrUnless("inverse", is_inverse, 0, 20);
   draw.AttrUnless("onesided", is_onesided, 0, 20);
-  int64_t parts = draw.Often() ? 2 : 1;
+  int64_t parts = draw.Chance() ? 2 : 1;
   if (is_onesided) parts = is_inverse ? 2 : 1;
   int64_t axis = draw.Between(0, rank - 2);
   for (int64_t& side : shape) side = std::min(side, kMostSignal);
@@ -30,13 +30,13 @@ void DrawDft(ConfigurationDraw& draw) {
   // The default axis is the last side but one where the axis is an input, and
   // the second side where it is an attribute.
   const bool is_input = draw.def().since >= 20;
-  const bool is_usual = axis == (is_input ? rank - 2 : 1) && draw.Often();
-  if (draw.Often(20)) axis -= rank;
+  const bool is_usual = axis == (is_input ? rank - 2 : 1) && draw.Chance();
+  if (draw.Chance(20)) axis -= rank;
   if (!is_input && !is_usual) draw.Attr("axis", axis);
   // The results of infinities depend on the algorithm.
   draw.Input(draw.Float(), shape, InputDomain::Within(-4, 4));
   const DLDataType of_length = draw.One({kInt64, kInt32});
-  if (draw.Often(40)) {
+  if (draw.Chance(40)) {
     // The signal is cut to the length, or filled up with zeros.
     draw.Scalar(of_length, std::max<int64_t>(side + draw.Between(0, 6) - 2, 1));
   } else {
@@ -50,16 +50,16 @@ void DrawDft(ConfigurationDraw& draw) {
 void DrawStft(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   const int64_t frame = draw.Side(kMostSignal);
-  const bool is_onesided = draw.Often(70);
+  const bool is_onesided = draw.Chance(70);
   draw.AttrUnless("onesided", is_onesided, 1);
-  const int64_t parts = !is_onesided && draw.Often() ? 2 : 1;
+  const int64_t parts = !is_onesided && draw.Chance() ? 2 : 1;
   draw.Input(dtype, {draw.Between(1, 2), frame + draw.Between(0, 40), parts},
              InputDomain::Within(-4, 4));
   draw.Numbers(draw.One({kInt64, kInt32}), {},
                {static_cast<double>(draw.Between(1, 9))});
-  const bool has_window = draw.Often();
+  const bool has_window = draw.Chance();
   draw.WeightIf(has_window, dtype, {frame}, InputDomain::Within(-1, 1));
-  if (!has_window || draw.Often()) {
+  if (!has_window || draw.Chance()) {
     draw.Scalar(draw.One({kInt64, kInt32}), frame);
   }
 }
@@ -69,20 +69,20 @@ void DrawStft(ConfigurationDraw& draw) {
 // sums it. Without an arrow the result has the letters that come once, in
 // order.
 void DrawEinsum(ConfigurationDraw& draw) {
-  const DLDataType dtype = draw.Often(15) ? draw.Number() : draw.Float();
+  const DLDataType dtype = draw.Chance(15) ? draw.Number() : draw.Float();
   const int64_t letters = draw.Between(1, 5);
   Ints sides;
   for (int64_t i = 0; i < letters; ++i) {
-    sides.push_back(draw.Often(20) ? draw.Side(9) : draw.Between(1, 4));
+    sides.push_back(draw.Chance(20) ? draw.Side(9) : draw.Between(1, 4));
   }
-  const bool has_ellipsis = draw.Often(20);
+  const bool has_ellipsis = draw.Chance(20);
   const Ints more = has_ellipsis ? draw.Sides(0, 2, false) : Ints{};
   std::string equation;
   std::vector<bool> is_used(sides.size());
   const int64_t count = draw.Between(1, 3);
   for (int64_t term = count; term > 0; --term) {
     const Choices::Group group(draw.choices());
-    if (!equation.empty()) equation += draw.Often(20) ? ", " : ",";
+    if (!equation.empty()) equation += draw.Chance(20) ? ", " : ",";
     Ints shape;
     if (has_ellipsis) {
       equation += "...";
@@ -99,12 +99,12 @@ void DrawEinsum(ConfigurationDraw& draw) {
     draw.Input(dtype, shape,
                count > 2 ? InputDomain::Within(-4, 4) : InputDomain());
   }
-  if (draw.Often(75)) {
+  if (draw.Chance(75)) {
     equation += "->";
     if (has_ellipsis) equation += "...";
     for (const int64_t letter : draw.Order(sides.size())) {
       const auto at = static_cast<size_t>(letter);
-      if (is_used[at] && draw.Often(60)) {
+      if (is_used[at] && draw.Chance(60)) {
         equation += static_cast<char>('a' + letter);
       }
     }
@@ -149,7 +149,7 @@ void DrawNgrams(ConfigurationDraw& draw) {
   draw.Attr("ngram_counts", begins);
   draw.Attr("ngram_indexes", draw.Order(static_cast<size_t>(ngrams)));
   draw.Attr("pool_int64s", pool);
-  if (draw.Often()) {
+  if (draw.Chance()) {
     std::vector<float> weights;
     for (int64_t i = 0; i < ngrams; ++i) {
       weights.push_back(draw.One<float>({1, 0.5F, 2, 0.25F}));
@@ -158,7 +158,7 @@ void DrawNgrams(ConfigurationDraw& draw) {
   }
   const int64_t length = draw.Between(1, 12);
   draw.Input(draw.One({kInt64, kInt32}),
-             draw.Often() ? Ints{draw.Between(1, 3), length} : Ints{length},
+             draw.Chance() ? Ints{draw.Between(1, 3), length} : Ints{length},
              InputDomain::Whole(0, kWords));
 }
 

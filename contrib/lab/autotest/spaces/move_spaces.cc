@@ -13,7 +13,7 @@ namespace {
 
 void DrawTranspose(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(0, 5);
-  if (draw.Often(80)) draw.Attr("perm", draw.Order(shape.size()));
+  if (draw.Chance(80)) draw.Attr("perm", draw.Order(shape.size()));
   draw.Input(draw.Any(), shape);
 }
 
@@ -23,22 +23,22 @@ void DrawTranspose(ConfigurationDraw& draw) {
 void DrawReshape(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(0, 5);
   const bool has_empty = std::ranges::count(shape, 0) > 0;
-  const bool takes_zeros = draw.opset() >= 14 && draw.Often(20);
+  const bool takes_zeros = draw.opset() >= 14 && draw.Chance(20);
   Ints target;
   int64_t joined = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
     // 0 stands for the side of the data at the same place.
     if (joined == 1 && target.size() == i && !takes_zeros && !has_empty &&
-        draw.Often(15)) {
+        draw.Chance(15)) {
       target.push_back(0);
       continue;
     }
     joined *= shape[i];
-    if (draw.Often(60)) target.push_back(std::exchange(joined, 1));
-    if (draw.Often(10)) target.push_back(1);
+    if (draw.Chance(60)) target.push_back(std::exchange(joined, 1));
+    if (draw.Chance(10)) target.push_back(1);
   }
   if (joined != 1 || target.empty()) target.push_back(joined);
-  if (!has_empty && draw.Often(30)) {
+  if (!has_empty && draw.Chance(30)) {
     target[draw.choices()->UpTo(target.size() - 1)] = -1;
   }
   if (draw.opset() >= 14) {
@@ -63,7 +63,7 @@ void DrawConcat(ConfigurationDraw& draw) {
 // Where a cut begins or ends: inside most of the time, else beyond, on either
 // end.
 int64_t DrawPlace(ConfigurationDraw& draw, int64_t side) {
-  if (draw.Often(70)) return draw.Between(0, side);
+  if (draw.Chance(70)) return draw.Between(0, side);
   return draw.Between(-side - 2, side + 2);
 }
 
@@ -74,9 +74,9 @@ int64_t DrawPlace(ConfigurationDraw& draw, int64_t side) {
 void DrawSlice(ConfigurationDraw& draw) {
   constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
   const Ints shape = draw.Sides(1, 4);
-  const bool has_steps = draw.opset() >= 10 && draw.Often(60);
+  const bool has_steps = draw.opset() >= 10 && draw.Chance(60);
   Ints axes = draw.SignedAxes(shape.size(), false, 10);
-  const bool has_axes = has_steps || draw.Often(80);
+  const bool has_axes = has_steps || draw.Chance(80);
   if (!has_axes) std::iota(axes.begin(), axes.end(), 0);
   Ints starts;
   Ints ends;
@@ -87,9 +87,9 @@ void DrawSlice(ConfigurationDraw& draw) {
     steps.push_back(has_steps ? draw.One<int64_t>({1, 1, 2, 3, -1, -2, 7}) : 1);
     starts.push_back(DrawPlace(draw, side));
     const int64_t far = steps.back() < 0 ? -kFar : kFar;
-    ends.push_back(draw.Often(40) ? DrawPlace(draw, side)
-                                  : draw.One({far, side, far, -side - 1}));
-    if (steps.back() < 0 && draw.Often(60)) {
+    ends.push_back(draw.Chance(40) ? DrawPlace(draw, side)
+                                   : draw.One({far, side, far, -side - 1}));
+    if (steps.back() < 0 && draw.Chance(60)) {
       starts.back() = draw.One({kFar, side - 1, int64_t{-1}});
     }
   }
@@ -107,7 +107,7 @@ void DrawSplit(ConfigurationDraw& draw) {
   const int64_t axis = AxisOr(0, draw, shape.size(), 75);
   const int64_t count = draw.Between(1, 4);
   draw.Outputs(static_cast<size_t>(count));
-  const bool is_told = draw.Often();
+  const bool is_told = draw.Chance();
   Ints lengths;
   const int64_t each = draw.Side(9);
   for (int64_t i = 0; i < count; ++i) {
@@ -133,7 +133,7 @@ void DrawPad(ConfigurationDraw& draw) {
   if (draw.opset() >= 19) modes.emplace_back("wrap");
   const std::string mode = draw.One(modes);
   draw.AttrUnless("mode", mode, "constant");
-  const bool has_axes = draw.opset() >= 18 && draw.Often(40);
+  const bool has_axes = draw.opset() >= 18 && draw.Chance(40);
   Ints axes(shape.size());
   std::iota(axes.begin(), axes.end(), 0);
   if (has_axes) axes = draw.SignedAxes(shape.size());
@@ -144,13 +144,13 @@ void DrawPad(ConfigurationDraw& draw) {
     if (mode == "reflect") most = std::min(most, side - 1);
     if (mode == "wrap") most = std::min(most, side);
     pads[i] = draw.Between(0, most);
-    if (mode == "constant" && draw.Often(10))
+    if (mode == "constant" && draw.Chance(10))
       pads[i] = -draw.Between(0, side / 2);
   }
   const DLDataType dtype = draw.opset() < 11 ? draw.Float() : draw.Any();
   draw.Input(dtype, shape);
   draw.Ints(pads);
-  draw.WeightIf(mode == "constant" && draw.Often(),
+  draw.WeightIf(mode == "constant" && draw.Chance(),
                 draw.opset() < 11 ? kFloat32 : dtype, {});
   if (has_axes) draw.Ints(axes);
 }
@@ -159,7 +159,7 @@ void DrawTile(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
   Ints repeats;
   for (size_t i = 0; i < shape.size(); ++i) {
-    repeats.push_back(draw.Often(3) ? 0 : draw.Between(1, 3));
+    repeats.push_back(draw.Chance(3) ? 0 : draw.Between(1, 3));
   }
   draw.Input(draw.Any(), shape);
   draw.Ints(repeats);
@@ -170,13 +170,13 @@ void DrawTile(ConfigurationDraw& draw) {
 void DrawExpand(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(0, 4);
   draw.Input(draw.Any(), draw.PartOf(shape));
-  draw.Ints(draw.Often(20) ? draw.PartOf(shape) : shape);
+  draw.Ints(draw.Chance(20) ? draw.PartOf(shape) : shape);
 }
 
 // Without axes all sides of 1 are left out.
 void DrawSqueeze(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(1, 5);
-  const bool has_axes = draw.Often(70);
+  const bool has_axes = draw.Chance(70);
   const Ints axes = draw.SignedAxes(shape.size(), false);
   for (const int64_t axis : axes) shape[PlaceOf(axis, shape)] = 1;
   draw.Input(draw.Any(), shape);
@@ -195,8 +195,8 @@ void DrawUnsqueeze(ConfigurationDraw& draw) {
 void DrawFlatten(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 5);
   const auto rank = std::ssize(shape);
-  if (draw.Often(75)) {
-    const bool is_negative = draw.opset() >= 11 && draw.Often(30);
+  if (draw.Chance(75)) {
+    const bool is_negative = draw.opset() >= 11 && draw.Chance(30);
     draw.Attr("axis",
               is_negative ? -draw.Between(1, rank) : draw.Between(0, rank));
   }
@@ -207,7 +207,7 @@ void DrawFlatten(ConfigurationDraw& draw) {
 // legal.
 void DrawShape(ConfigurationDraw& draw) {
   for (const char* name : {"start", "end"}) {
-    if (draw.opset() >= 15 && draw.Often()) {
+    if (draw.opset() >= 15 && draw.Chance()) {
       draw.Attr(name, draw.Between(-6, 6));
     }
   }
@@ -232,7 +232,7 @@ void DrawDepth(ConfigurationDraw& draw) {
 void DrawCenterCropPad(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   size_t count = shape.size();
-  if (draw.Often()) {
+  if (draw.Chance()) {
     const Ints axes = draw.SignedAxes(shape.size());
     draw.Attr("axes", axes);
     count = axes.size();
@@ -240,7 +240,7 @@ void DrawCenterCropPad(ConfigurationDraw& draw) {
   Ints sides;
   for (size_t i = 0; i < count; ++i) sides.push_back(draw.Side(9));
   draw.Input(draw.Any(), shape);
-  if (draw.Often(20)) {
+  if (draw.Chance(20)) {
     draw.Numbers(kInt32, {static_cast<int64_t>(count)},
                  {sides.begin(), sides.end()});
   } else {
@@ -256,7 +256,7 @@ InputDomain PlacesIn(const ConfigurationDraw& draw, int64_t side) {
 // Draws an axis, adds it unless it is 0 and left out, and returns it counted
 // from the front.
 size_t DrawAxisAttr(ConfigurationDraw& draw, const Ints& shape) {
-  if (draw.Often(25)) return 0;
+  if (draw.Chance(25)) return 0;
   const int64_t axis = draw.AxisOfOpset(shape.size());
   draw.Attr("axis", axis);
   return PlaceOf(axis, shape);
@@ -267,7 +267,7 @@ size_t DrawAxisAttr(ConfigurationDraw& draw, const Ints& shape) {
 Ints Within(ConfigurationDraw& draw, const Ints& shape) {
   Ints part;
   for (const int64_t side : shape) {
-    part.push_back(draw.Often() ? draw.Between(1, side) : side);
+    part.push_back(draw.Chance() ? draw.Between(1, side) : side);
   }
   return part;
 }
@@ -295,7 +295,7 @@ void DrawGatherNd(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const auto rank = std::ssize(shape);
   int64_t batch = 0;
-  if (draw.opset() >= 12 && draw.Often()) {
+  if (draw.opset() >= 12 && draw.Chance()) {
     batch = draw.Between(0, rank - 1);
     draw.Attr("batch_dims", batch);
   }
@@ -343,7 +343,7 @@ void DrawScatterElements(ConfigurationDraw& draw) {
     draw.Input(of_index, indices, PlacesIn(draw, shape[axis]));
   } else {
     const Ints places = draw.Distinct(shape[axis], indices[axis]);
-    const bool is_negative = draw.opset() >= 11 && draw.Often(30);
+    const bool is_negative = draw.opset() >= 11 && draw.Chance(30);
     const int64_t inner =
         Product(absl::MakeConstSpan(indices).subspan(axis + 1));
     std::vector<double> numbers;
@@ -353,7 +353,7 @@ void DrawScatterElements(ConfigurationDraw& draw) {
       numbers.push_back(static_cast<double>(
           is_negative && at % 2 == 0 ? place - shape[axis] : place));
     }
-    draw.Numbers(of_index, indices, numbers, draw.Often());
+    draw.Numbers(of_index, indices, numbers, draw.Chance());
   }
   draw.Input(dtype, indices, DomainOf(reduction));
 }
@@ -368,8 +368,8 @@ void DrawScatterNd(ConfigurationDraw& draw) {
   const std::string reduction = DrawReduction(draw);
   const DLDataType dtype = reduction == "none" ? draw.Any() : draw.Number();
   Ints chosen = draw.Distinct(count, draw.Between(1, 8));
-  if (reduction != "none" && draw.Often()) chosen.push_back(chosen[0]);
-  const bool is_negative = draw.Often(30);
+  if (reduction != "none" && draw.Chance()) chosen.push_back(chosen[0]);
+  const bool is_negative = draw.Chance(30);
   std::vector<double> numbers;
   for (const int64_t element : chosen) {
     int64_t below = count;
@@ -383,7 +383,7 @@ void DrawScatterNd(ConfigurationDraw& draw) {
   Ints updates = {updated};
   updates.insert(updates.end(), shape.begin() + depth, shape.end());
   draw.Input(dtype, shape, DomainOf(reduction));
-  draw.Numbers(kInt64, {updated, depth}, numbers, draw.Often());
+  draw.Numbers(kInt64, {updated, depth}, numbers, draw.Chance());
   draw.Input(dtype, updates, DomainOf(reduction));
 }
 
@@ -393,11 +393,11 @@ void DrawTensorScatter(ConfigurationDraw& draw) {
   Ints shape = draw.Sides(3, 4, false);
   const auto rank = std::ssize(shape);
   int64_t axis = rank - 2;
-  if (draw.Often()) {
+  if (draw.Chance()) {
     axis = draw.Between(1, rank - 1);
-    draw.Attr("axis", draw.Often() ? axis : axis - rank);
+    draw.Attr("axis", draw.Chance() ? axis : axis - rank);
   }
-  const bool is_circular = draw.Often();
+  const bool is_circular = draw.Chance();
   draw.AttrUnless("mode", is_circular ? "circular" : "linear", "linear");
   const DLDataType dtype = draw.Any();
   int64_t& side = shape[static_cast<size_t>(axis)];
@@ -405,7 +405,7 @@ void DrawTensorScatter(ConfigurationDraw& draw) {
   draw.Input(dtype, shape);
   side = draw.Between(1, cache);
   draw.Input(dtype, shape);
-  if (draw.Often(70)) {
+  if (draw.Chance(70)) {
     draw.Input(kInt64, {shape[0]},
                InputDomain::Whole(0, is_circular ? cache - 1 : cache - side));
   }
@@ -415,13 +415,13 @@ void DrawTensorScatter(ConfigurationDraw& draw) {
 void DrawOneHot(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(0, 3);
   const int64_t depth = draw.Side(9);
-  if (draw.Often(70)) draw.Attr("axis", draw.SignedAxis(shape.size() + 1));
+  if (draw.Chance(70)) draw.Attr("axis", draw.SignedAxis(shape.size() + 1));
   const DLDataType of_index = draw.Number();
   draw.Input(of_index, shape,
              InputDomain::Whole(draw.opset() >= 11 ? -depth - 1 : 0, depth));
-  draw.Numbers(draw.Often(70) ? kInt64 : draw.Number(),
-               draw.Often() ? Ints{} : Ints{1}, {static_cast<double>(depth)},
-               !draw.Often(15));
+  draw.Numbers(draw.Chance(70) ? kInt64 : draw.Number(),
+               draw.Chance() ? Ints{} : Ints{1}, {static_cast<double>(depth)},
+               !draw.Chance(15));
   draw.Weight(draw.Any(), {2});
 }
 
@@ -429,25 +429,25 @@ void DrawOneHot(ConfigurationDraw& draw) {
 void DrawCompress(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   int64_t most = Product(shape);
-  if (draw.Often(60)) {
+  if (draw.Chance(60)) {
     const int64_t axis = draw.Axis(shape.size());
     most = shape[static_cast<size_t>(axis)];
-    const bool is_negative = draw.opset() >= 11 && draw.Often(30);
+    const bool is_negative = draw.opset() >= 11 && draw.Chance(30);
     draw.Attr("axis", is_negative ? axis - std::ssize(shape) : axis);
   }
   std::vector<double> chosen;
   for (int64_t i = draw.Between(1, std::min<int64_t>(most, 20)); i > 0; --i) {
-    chosen.push_back(draw.Often() ? 1 : 0);
+    chosen.push_back(draw.Chance() ? 1 : 0);
   }
   draw.Input(draw.Any(), shape);
-  draw.Numbers(kBool, {std::ssize(chosen)}, chosen, draw.Often());
+  draw.Numbers(kBool, {std::ssize(chosen)}, chosen, draw.Chance());
 }
 
 // One of the first two sides is time, and the other the batch.
 void DrawReverseSequence(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(2, 4, false);
   const int64_t time = draw.Between(0, 1);
-  if (time != 0 || draw.Often()) {
+  if (time != 0 || draw.Chance()) {
     draw.Attr("batch_axis", 1 - time);
     draw.Attr("time_axis", time);
   }
@@ -465,15 +465,15 @@ void DrawNonMaxSuppression(ConfigurationDraw& draw) {
   draw.Input(kFloat32, {batches, boxes, 4}, InputDomain::Within(0, 8));
   draw.Input(kFloat32, {batches, draw.Between(1, 3), boxes},
              InputDomain::Within(0, 1));
-  if (draw.Often(80)) {
-    draw.Numbers(kInt64, draw.Often() ? Ints{} : Ints{1},
-                 {static_cast<double>(draw.Between(0, 5))}, draw.Often());
+  if (draw.Chance(80)) {
+    draw.Numbers(kInt64, draw.Chance() ? Ints{} : Ints{1},
+                 {static_cast<double>(draw.Between(0, 5))}, draw.Chance());
   } else {
     draw.NoInput();
   }
   for (int i = 0; i < 2; ++i) {
-    if (draw.Often(60)) {
-      draw.Weight(kFloat32, draw.Often() ? Ints{} : Ints{1},
+    if (draw.Chance(60)) {
+      draw.Weight(kFloat32, draw.Chance() ? Ints{} : Ints{1},
                   InputDomain::Within(0, 1));
     } else {
       draw.NoInput();

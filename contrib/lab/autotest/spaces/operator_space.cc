@@ -67,7 +67,7 @@ void DrawAttributes(ConfigurationDraw& draw) {
     // Without a default, the type of an attribute that is not required stays
     // unknown.
     if (!value.has_value()) continue;
-    if (!field.is_required && !draw.Often()) continue;
+    if (!field.is_required && !draw.Chance()) continue;
     draw.Attr(std::string(field.name), std::visit(OtherValue{draw}, *value));
   }
 }
@@ -79,7 +79,7 @@ void DrawAttributes(ConfigurationDraw& draw) {
 void DrawFromSignature(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Legal();
   const Ints shape = draw.Sides(0, kMostRank);
-  const bool broadcasts = draw.Often(60);
+  const bool broadcasts = draw.Chance(60);
   const auto add = [&] {
     draw.Input(dtype, broadcasts ? draw.PartOf(shape) : shape);
   };
@@ -90,7 +90,7 @@ void DrawFromSignature(ConfigurationDraw& draw) {
         add();
         break;
       case Param::Kind::kOptional:
-        draw.Often() ? add() : draw.NoInput();
+        draw.Chance() ? add() : draw.NoInput();
         break;
       case Param::Kind::kVariadic:
         for (int64_t i = draw.Between(1, kMostVariadic); i > 0; --i) add();
@@ -179,7 +179,7 @@ absl::StatusOr<OperatorCase> DrawCase(ConfigurationDraw& draw) {
         draw.def().name, Choices::kMost);
   }
   OperatorCase made;
-  NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Take());
+  NODEWISE_ASSIGN_OR_RETURN(made.configuration, draw.Finish());
   NODEWISE_ASSIGN_OR_RETURN(Network network, NetworkOf(made.configuration));
   SetNetwork(std::move(network), &made);
   return made;

@@ -14,8 +14,8 @@ InputDomain SecondDomain(ConfigurationDraw& draw, DLDataType dtype) {
   if (IsFloat(dtype)) return {};
   if (draw.Is("Pow")) return InputDomain::Whole(0, 4);
   if (!draw.Is("Div") && !draw.Is("Mod")) return {};
-  return draw.Often(30) && !IsUnsigned(dtype) ? InputDomain::Whole(-7, -1)
-                                              : InputDomain::Whole(1, 7);
+  return draw.Chance(30) && !IsUnsigned(dtype) ? InputDomain::Whole(-7, -1)
+                                               : InputDomain::Whole(1, 7);
 }
 
 // Below opset 7 the second input is repeated along sides of the first, from
@@ -24,17 +24,18 @@ void DrawAtAxis(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Legal();
   const Ints x = draw.Sides(0, 4);
   Ints y = x;
-  if (draw.Often(70)) {
+  if (draw.Chance(70)) {
     const auto rank = std::ssize(x);
     const int64_t first = draw.Between(0, rank);
-    const int64_t last = draw.Often() ? draw.Between(first, rank) : rank;
+    const int64_t last = draw.Chance() ? draw.Between(first, rank) : rank;
     y = Ints(x.begin() + first, x.begin() + last);
     for (int64_t& side : y) {
-      if (draw.Often(15)) side = 1;
+      if (draw.Chance(15)) side = 1;
     }
     draw.Attr("broadcast", 1);
-    if (first < rank && (last < rank || draw.Often())) draw.Attr("axis", first);
-  } else if (draw.Often()) {
+    if (first < rank && (last < rank || draw.Chance()))
+      draw.Attr("axis", first);
+  } else if (draw.Chance()) {
     draw.Attr("broadcast", 0);
   }
   draw.Input(dtype, x);
@@ -48,7 +49,7 @@ void DrawPair(ConfigurationDraw& draw) {
   if (draw.def().since < kRepeatsLikeNumpySince) return DrawAtAxis(draw);
   const DLDataType dtype = draw.Is("Mod") ? draw.Number() : draw.Legal();
   DLDataType second = dtype;
-  if (draw.Is("Pow") && draw.opset() >= 12 && draw.Often(20)) {
+  if (draw.Is("Pow") && draw.opset() >= 12 && draw.Chance(20)) {
     second = draw.Number();
   }
   const Ints shape = draw.Sides(0, 4);
@@ -70,13 +71,13 @@ void DrawBitShift(ConfigurationDraw& draw) {
 
 // Slopes are by channel below opset 7, or one for all.
 void DrawPRelu(ConfigurationDraw& draw) {
-  const DLDataType dtype = draw.Often(15) ? draw.Number() : draw.Float();
+  const DLDataType dtype = draw.Chance(15) ? draw.Number() : draw.Float();
   const Ints shape = draw.Sides(1, 4);
   draw.Input(dtype, shape);
   draw.Weight(dtype, draw.def().since >= kRepeatsLikeNumpySince
                          ? draw.PartOf(shape)
-                     : shape.size() > 1 && draw.Often() ? Ints{shape[1]}
-                                                        : Ints{1});
+                     : shape.size() > 1 && draw.Chance() ? Ints{shape[1]}
+                                                         : Ints{1});
 }
 
 // Limits are one number each, and were attributes below opset 11, which are
@@ -88,7 +89,7 @@ void DrawClip(ConfigurationDraw& draw) {
   const DLDataType of_limit = draw.opset() < kInputsSince ? kFloat32 : dtype;
   draw.Input(dtype, draw.Sides(0, 4));
   for (int i = 0; i < 2; ++i) {
-    draw.WeightIf(draw.Often(70), of_limit, {}, InputDomain::Within(-4, 4));
+    draw.WeightIf(draw.Chance(70), of_limit, {}, InputDomain::Within(-4, 4));
   }
 }
 
@@ -105,7 +106,7 @@ void DrawWhere(ConfigurationDraw& draw) {
 void DrawAlike(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Legal();
   const Ints shape = draw.Sides(0, 4);
-  const bool broadcasts = draw.def().since >= 8 && draw.Often(60);
+  const bool broadcasts = draw.def().since >= 8 && draw.Chance(60);
   int64_t count = draw.Between(1, 4);
   if (draw.Is("SwiGLU")) {
     count = 2;
@@ -167,18 +168,18 @@ void DrawBitCast(ConfigurationDraw& draw) {
 void DrawDropout(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
   draw.Input(dtype, draw.Sides(0, 4));
-  draw.Outputs(draw.Often() ? 2 : 1);
+  draw.Outputs(draw.Chance() ? 2 : 1);
   if (draw.def().since < 10) {
-    if (draw.def().since < 7 && draw.Often(90)) {
+    if (draw.def().since < 7 && draw.Chance(90)) {
       draw.Attr("is_test", draw.One<int64_t>({1, 1, 1, 1, 0}));
     }
     return draw.MaybeAttr<float>("ratio", {0.5, 0, 0.25});
   }
   if (draw.opset() >= 12) draw.MaybeAttr<int64_t>("seed", {0, 7});
-  draw.WeightIf(draw.Often(), draw.opset() < 12 ? kFloat32 : dtype, {},
+  draw.WeightIf(draw.Chance(), draw.opset() < 12 ? kFloat32 : dtype, {},
                 InputDomain::Within(0, 0.75));
-  if (draw.opset() >= 12 && draw.Often()) {
-    draw.Numbers(kBool, {}, {0}, draw.Often());
+  if (draw.opset() >= 12 && draw.Chance()) {
+    draw.Numbers(kBool, {}, {0}, draw.Chance());
   }
 }
 

@@ -20,8 +20,8 @@ constexpr InputDomain kOutputScaleDomain = InputDomain::Within(0.25, 8);
 
 // Integers came to both operators with opset 9.
 DLDataType DrawProductType(ConfigurationDraw& draw) {
-  return draw.Often(15) && draw.opset() >= 9 ? draw.One({kInt32, kInt64})
-                                             : draw.Float();
+  return draw.Chance(15) && draw.opset() >= 9 ? draw.One({kInt32, kInt64})
+                                              : draw.Float();
 }
 
 // Leading sides are a batch and broadcast; most products have none.
@@ -39,8 +39,8 @@ void DrawMatMul(ConfigurationDraw& draw) {
   a.insert(a.end(), {m, k});
   b.insert(b.end(), {k, n});
   // Vectors have no batch.
-  if (draw.Often(10)) a = {k};
-  if (draw.Often(10)) b = {k};
+  if (draw.Chance(10)) a = {k};
+  if (draw.Chance(10)) b = {k};
   draw.Input(dtype, std::move(a));
   draw.Weight(dtype, std::move(b));
 }
@@ -50,12 +50,12 @@ void DrawGemm(ConfigurationDraw& draw) {
   const int64_t m = draw.Side(kMostProductSide, true);
   const int64_t k = draw.Side(kMostProductSide, true);
   const int64_t n = draw.Side(kMostProductSide, true);
-  const bool turns_a = draw.Often();
-  const bool turns_b = draw.Often();
+  const bool turns_a = draw.Chance();
+  const bool turns_b = draw.Chance();
   draw.AttrUnless("transA", turns_a, 0, 20);
   draw.AttrUnless("transB", turns_b, 0, 20);
   for (const char* name : {"alpha", "beta"}) {
-    if (!draw.Often(30)) continue;
+    if (!draw.Chance(30)) continue;
     draw.Attr(name, draw.One<float>({1, 2, 0.5, -1, 0, 0.3F}));
   }
   draw.Input(dtype, turns_a ? Ints{k, m} : Ints{m, k});
@@ -63,10 +63,10 @@ void DrawGemm(ConfigurationDraw& draw) {
   // The bias is repeated as an attribute says below version 7, always from then
   // on, and may be left out from opset 11 on.
   if (draw.def().since < 7) {
-    const bool broadcasts = draw.Often();
+    const bool broadcasts = draw.Chance();
     draw.AttrUnless("broadcast", broadcasts, 0);
     draw.Weight(dtype, broadcasts ? draw.PartOf({m, n}) : Ints{m, n});
-  } else if (draw.opset() < 11 || draw.Often(70)) {
+  } else if (draw.opset() < 11 || draw.Chance(70)) {
     draw.Weight(dtype, draw.PartOf({m, n}));
   }
 }
@@ -94,16 +94,16 @@ Ints DrawScaleShape(ConfigurationDraw& draw, const Ints& shape) {
           : draw.Between(0, draw.opset() < kBlocksSince ? 1 : 2);
   // Without the attribute the axis is 1, which a vector does not have.
   int64_t axis = 1;
-  if (draw.opset() >= kAxesSince && (shape.size() < 2 || draw.Often(70))) {
+  if (draw.opset() >= kAxesSince && (shape.size() < 2 || draw.Chance(70))) {
     axis = draw.SignedAxis(shape.size());
     draw.Attr("axis", axis);
   }
   const size_t place = PlaceOf(axis, shape);
   if (kind == 0) {
-    if (draw.opset() >= kBlocksSince && draw.Often(20)) {
+    if (draw.opset() >= kBlocksSince && draw.Chance(20)) {
       draw.Attr("block_size", 0);
     }
-    return draw.Often(30) ? Ints{1} : Ints{};
+    return draw.Chance(30) ? Ints{1} : Ints{};
   }
   const int64_t side = shape[place];
   if (kind == 1) return {side};
@@ -119,15 +119,15 @@ void DrawQuantize(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
   const DLDataType code = DrawCode(draw);
   const DLDataType dtype = draw.opset() >= kBlocksSince ? draw.Float()
-                           : draw.Often(10)             ? kInt32
+                           : draw.Chance(10)            ? kInt32
                                                         : kFloat32;
   const Ints scale = DrawScaleShape(draw, shape);
   // The zero point says which type comes out; without one it is uint8.
-  const bool has_zero = code != kUint8 || draw.Often(70);
+  const bool has_zero = code != kUint8 || draw.Chance(70);
   if (draw.opset() >= kBlocksSince && (has_zero || code == kUint8)) {
-    if (draw.Often(30)) draw.TypeAttr("output_dtype", code);
+    if (draw.Chance(30)) draw.TypeAttr("output_dtype", code);
   }
-  if (draw.opset() >= 23 && draw.Often(20)) {
+  if (draw.opset() >= 23 && draw.Chance(20)) {
     draw.TypeAttr("precision", draw.One({kFloat32, kFloat16, kFloat64}));
   }
   if (draw.opset() >= 19) draw.Flag("saturate");
@@ -146,17 +146,17 @@ void DrawQuantize(ConfigurationDraw& draw) {
 
 void DrawDequantize(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  const DLDataType code = draw.Often(15) ? kInt32 : DrawCode(draw);
+  const DLDataType code = draw.Chance(15) ? kInt32 : DrawCode(draw);
   const Ints scale = DrawScaleShape(draw, shape);
-  const DLDataType of_scale = draw.opset() >= 19 && draw.Often(30)
+  const DLDataType of_scale = draw.opset() >= 19 && draw.Chance(30)
                                   ? draw.One({kFloat16, kBfloat16})
                                   : kFloat32;
-  if (draw.opset() >= 23 && draw.Often(30)) {
+  if (draw.opset() >= 23 && draw.Chance(30)) {
     draw.TypeAttr("output_dtype", draw.One({kFloat32, kFloat16}));
   }
   draw.Input(code, shape, CodesOf(code));
   draw.Weight(of_scale, scale, kScaleDomain);
-  if (draw.Often(70)) {
+  if (draw.Chance(70)) {
     // An int32 has no zero point but 0.
     draw.Weight(code, scale,
                 code == kInt32 ? InputDomain::Whole(0, 0) : CodesOf(code));
@@ -178,7 +178,7 @@ void DrawBytes(ConfigurationDraw& draw, DLDataType dtype, const Ints& shape) {
   for (int64_t count = Product(shape); count > 0; --count) {
     numbers.push_back(static_cast<double>(draw.Between(0, 32) - 16) / 4);
   }
-  draw.Numbers(dtype, shape, numbers, draw.Often());
+  draw.Numbers(dtype, shape, numbers, draw.Chance());
 }
 
 void DrawFloatMatMul(ConfigurationDraw& draw) {
@@ -193,8 +193,8 @@ void DrawFloatMatMul(ConfigurationDraw& draw) {
   const int64_t m = draw.Side(kMost);
   const int64_t k = draw.Side(kMost);
   const int64_t n = draw.Side(kMost);
-  const Ints rows = draw.Often(30) ? Ints{m} : Ints{};
-  const Ints columns = draw.Often(30) ? Ints{n} : Ints{};
+  const Ints rows = draw.Chance(30) ? Ints{m} : Ints{};
+  const Ints columns = draw.Chance(30) ? Ints{n} : Ints{};
   DrawBytes(draw, of_a, {m, k});
   draw.Weight(kFloat32, rows, kScaleDomain);
   DrawBytes(draw, of_a, rows);
@@ -209,7 +209,7 @@ void DrawFloatMatMul(ConfigurationDraw& draw) {
 // scales as well, and those of the output.
 void DrawIntegerMatMul(ConfigurationDraw& draw) {
   const bool has_scales = draw.Is("QLinearMatMul");
-  if (has_scales && draw.opset() >= kBlocksSince && draw.Often(20)) {
+  if (has_scales && draw.opset() >= kBlocksSince && draw.Chance(20)) {
     return DrawFloatMatMul(draw);
   }
   constexpr int64_t kMost = 33;
@@ -218,17 +218,17 @@ void DrawIntegerMatMul(ConfigurationDraw& draw) {
   const int64_t m = draw.Side(kMost);
   const int64_t k = draw.Side(kMost);
   const int64_t n = draw.Side(kMost);
-  const bool has_batch = draw.Often(25);
+  const bool has_batch = draw.Chance(25);
   const Ints a = has_batch ? Ints{2, m, k} : Ints{m, k};
-  const Ints b = has_batch && draw.Often() ? Ints{2, k, n} : Ints{k, n};
+  const Ints b = has_batch && draw.Chance() ? Ints{2, k, n} : Ints{k, n};
   const InputDomain zeros = InputDomain::Whole(-20, 100);
-  const bool is_by_column = b.size() == 2 && draw.Often();
+  const bool is_by_column = b.size() == 2 && draw.Chance();
   const Ints columns = is_by_column ? Ints{n} : Ints{};
   draw.Input(of_a, a, CodesOf(of_a));
   if (!has_scales) {
     draw.Weight(of_b, b, CodesOf(of_b));
-    draw.WeightIf(draw.Often(70), of_a, {}, zeros);
-    if (draw.Often(70)) draw.Weight(of_b, columns, zeros);
+    draw.WeightIf(draw.Chance(70), of_a, {}, zeros);
+    if (draw.Chance(70)) draw.Weight(of_b, columns, zeros);
     return;
   }
   draw.Weight(kFloat32, {}, kScaleDomain);

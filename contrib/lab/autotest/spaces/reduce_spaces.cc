@@ -13,14 +13,14 @@ void DrawReduce(ConfigurationDraw& draw) {
   const int inputs_since = draw.Is("ReduceSum") ? 13 : 18;
   const DLDataType dtype = draw.Legal();
   const Ints shape = draw.Sides(0, 5);
-  const bool takes_logarithms = draw.Is("ReduceLogSum") && draw.Often(70);
+  const bool takes_logarithms = draw.Is("ReduceLogSum") && draw.Chance(70);
   draw.Input(dtype, shape,
              takes_logarithms ? InputDomain::Within(0.125, 4) : InputDomain());
   draw.Flag("keepdims");
   if (draw.opset() >= inputs_since) draw.Flag("noop_with_empty_axes");
-  if (draw.Often(80) && !shape.empty()) {
+  if (draw.Chance(80) && !shape.empty()) {
     draw.Ints(draw.SignedAxes(shape.size(),
-                              draw.opset() >= inputs_since && draw.Often(10)));
+                              draw.opset() >= inputs_since && draw.Chance(10)));
   }
 }
 
@@ -28,7 +28,7 @@ void DrawReduce(ConfigurationDraw& draw) {
 // says so.
 void DrawArgExtreme(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4, false);
-  if (draw.Often(80)) draw.Attr("axis", draw.AxisOfOpset(shape.size()));
+  if (draw.Chance(80)) draw.Attr("axis", draw.AxisOfOpset(shape.size()));
   draw.Flag("keepdims");
   if (draw.opset() >= 12) draw.Flag("select_last_index");
   draw.Input(draw.Number(), shape);
@@ -41,8 +41,8 @@ void DrawCumulative(ConfigurationDraw& draw) {
   draw.Input(draw.Number(), shape);
   // The axis is an input, of rank 0 or 1.
   const auto axis = static_cast<double>(draw.SignedAxis(shape.size()));
-  draw.Numbers(draw.One({kInt64, kInt32}), draw.Often(20) ? Ints{1} : Ints{},
-               {axis}, draw.Often());
+  draw.Numbers(draw.One({kInt64, kInt32}), draw.Chance(20) ? Ints{1} : Ints{},
+               {axis}, draw.Chance());
 }
 
 // Below opset 13 all sides from the axis on are one, and an axis behind the
@@ -50,8 +50,8 @@ void DrawCumulative(ConfigurationDraw& draw) {
 // element, and it is not said whether NaN is larger than a number.
 void DrawSoftmax(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
-  if (draw.Often(75)) {
-    const bool is_last = draw.def().since < 13 && draw.Often(10);
+  if (draw.Chance(75)) {
+    const bool is_last = draw.def().since < 13 && draw.Chance(10);
     draw.Attr("axis",
               is_last ? std::ssize(shape) : draw.AxisOfOpset(shape.size()));
   }
@@ -63,10 +63,10 @@ void DrawTopK(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
   const int64_t axis = AxisOr(-1, draw, shape.size(), 80);
   int64_t k = std::min(draw.Between(1, 9), shape[PlaceOf(axis, shape)]);
-  if (draw.Often(5)) k = 0;
+  if (draw.Chance(5)) k = 0;
   if (draw.opset() >= 11) {
     draw.Flag("largest");
-    const bool may_be_unsorted = draw.Often(20);
+    const bool may_be_unsorted = draw.Chance(20);
     // The order of more than one element would be open.
     if (may_be_unsorted) k = std::min<int64_t>(k, 1);
     draw.AttrUnless("sorted", !may_be_unsorted, 1);
@@ -79,9 +79,9 @@ void DrawTopK(ConfigurationDraw& draw) {
 // The outputs behind the first one may be left out: places and counts.
 void DrawUnique(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 3, false);
-  if (draw.Often()) draw.Attr("axis", draw.SignedAxis(shape.size()));
+  if (draw.Chance()) draw.Attr("axis", draw.SignedAxis(shape.size()));
   draw.Flag("sorted");
-  draw.WantOutputs({true, draw.Often(), draw.Often(), draw.Often()});
+  draw.WantOutputs({true, draw.Chance(), draw.Chance(), draw.Chance()});
   draw.Input(draw.Number(), shape, InputDomain::WithoutNan());
 }
 
@@ -95,22 +95,22 @@ void DrawBatchNorm(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(2, 5, false);
   const DLDataType dtype = draw.Float();
   const DLDataType of_scale =
-      draw.opset() >= 15 && draw.Often(20) ? draw.Float() : dtype;
+      draw.opset() >= 15 && draw.Chance(20) ? draw.Float() : dtype;
   const DLDataType of_mean =
-      draw.opset() >= 15 && draw.Often(20) ? draw.Float() : dtype;
+      draw.opset() >= 15 && draw.Chance(20) ? draw.Float() : dtype;
   Ints list = {shape[1]};
   draw.MaybeAttr<float>("epsilon", {1e-5F, 1e-3F, 0.1F});
   draw.MaybeAttr<float>("momentum", {0.9F, 0.5F, 0, 1});
   if (draw.def().since < 7) draw.Attr("is_test", 1);
-  if (draw.def().since < 9 && draw.Often()) {
-    const bool is_spatial = draw.Often();
+  if (draw.def().since < 9 && draw.Chance()) {
+    const bool is_spatial = draw.Chance();
     draw.Attr("spatial", is_spatial ? 1 : 0);
     if (!is_spatial) list = Ints(shape.begin() + 1, shape.end());
   }
-  if (draw.def().since >= 14 && draw.Often()) {
-    const bool trains = draw.Often();
+  if (draw.def().since >= 14 && draw.Chance()) {
+    const bool trains = draw.Chance();
     draw.Attr("training_mode", trains ? 1 : 0);
-    if (trains) draw.Outputs(draw.Often() ? 3 : 1);
+    if (trains) draw.Outputs(draw.Chance() ? 3 : 1);
   }
   draw.Input(dtype, shape);
   draw.Weight(of_scale, list);
@@ -155,23 +155,23 @@ void DrawLayerNorm(ConfigurationDraw& draw) {
   draw.MaybeAttr("epsilon", kEpsilons);
   draw.MaybeAttr<int64_t>("stash_type", {1, 11, 1});
   draw.Input(dtype, shape);
-  draw.Weight(dtype, draw.Often(20) ? draw.PartOf(rows) : rows);
+  draw.Weight(dtype, draw.Chance(20) ? draw.PartOf(rows) : rows);
   if (draw.Is("RMSNormalization")) return;
-  if (draw.Often())
-    draw.Weight(dtype, draw.Often(20) ? draw.PartOf(rows) : rows);
-  if (draw.Often(30)) draw.WantOutputs({true, draw.Often(), draw.Often()});
+  if (draw.Chance())
+    draw.Weight(dtype, draw.Chance(20) ? draw.PartOf(rows) : rows);
+  if (draw.Chance(30)) draw.WantOutputs({true, draw.Chance(), draw.Chance()});
 }
 
 void DrawLpNorm(ConfigurationDraw& draw) {
   const Ints shape = draw.Sides(1, 4);
-  if (draw.Often(70)) draw.Attr("axis", draw.SignedAxis(shape.size()));
+  if (draw.Chance(70)) draw.Attr("axis", draw.SignedAxis(shape.size()));
   draw.MaybeAttr<int64_t>("p", {2, 1});
   draw.Input(draw.Float(), shape);
 }
 
 // Without the attribute the axes are 0, 2 and 3, so there are four sides then.
 void DrawMeanVariance(ConfigurationDraw& draw) {
-  const bool has_axes = draw.Often(70);
+  const bool has_axes = draw.Chance(70);
   const Ints shape =
       has_axes ? draw.Sides(1, 5, false) : draw.Sides(4, 4, false);
   if (has_axes) draw.Attr("axes", draw.SignedAxes(shape.size()));
@@ -198,18 +198,18 @@ void DrawLoss(ConfigurationDraw& draw) {
   draw.MaybeWord("reduction", {"mean", "sum", "none"});
   // A label that is ignored may be one that is none of the classes.
   int64_t least = 0;
-  if (draw.Often(40)) {
-    least = draw.Often(30) ? -1 : 0;
+  if (draw.Chance(40)) {
+    least = draw.Chance(30) ? -1 : 0;
     draw.Attr("ignore_index",
               least < 0 ? least : draw.Between(0, shape[1] - 1));
   }
   draw.Input(dtype, shape);
   draw.Input(draw.One({kInt64, kInt32}), labels,
              InputDomain::Whole(least, shape[1] - 1));
-  if (draw.Often()) {
+  if (draw.Chance()) {
     draw.Weight(dtype, {shape[1]}, InputDomain::Within(0.125, 2));
   }
-  if (draw.Is("SoftmaxCrossEntropyLoss") && draw.Often()) draw.Outputs(2);
+  if (draw.Is("SoftmaxCrossEntropyLoss") && draw.Chance()) draw.Outputs(2);
 }
 
 constexpr OperatorSpace kReduceSpaces[] = {

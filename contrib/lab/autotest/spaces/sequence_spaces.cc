@@ -35,7 +35,7 @@ struct Layer {
 // The usual ones most of the time; else any that ONNX names, one for each
 // function of each direction.
 void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
-  if (!draw.Often(40)) return;
+  if (!draw.Chance(40)) return;
   const Strings all = {
       "Tanh",       "Sigmoid",   "Relu",           "HardSigmoid",
       "Softsign",   "LeakyRelu", "Affine",         "Elu",
@@ -75,31 +75,31 @@ Layer DrawLayer(ConfigurationDraw& draw) {
   if (direction == "bidirectional") layer.ways = 2;
   draw.AttrUnless("direction", direction, "forward");
   // hidden_size became an attribute that may be left out.
-  if (draw.Often(80)) draw.Attr("hidden_size", layer.hidden);
+  if (draw.Chance(80)) draw.Attr("hidden_size", layer.hidden);
   DrawActivations(draw, layer);
-  if (draw.Often(25)) draw.Attr("clip", draw.One<float>({2, 0.5F, 5}));
-  if (is_lstm && draw.Often(30)) draw.Attr("input_forget", draw.Between(0, 1));
+  if (draw.Chance(25)) draw.Attr("clip", draw.One<float>({2, 0.5F, 5}));
+  if (is_lstm && draw.Chance(30)) draw.Attr("input_forget", draw.Between(0, 1));
   return layer;
 }
 
 // How many steps each sequence of the batch has, if that is told.
 void DrawLengths(ConfigurationDraw& draw, const Layer& layer) {
-  draw.InputIf(draw.Often(30), kInt32, {layer.batch},
+  draw.InputIf(draw.Chance(30), kInt32, {layer.batch},
                InputDomain::Whole(1, layer.steps));
 }
 
 // Each output may be left out, but one.
 void DrawWanted(ConfigurationDraw& draw, size_t count) {
   std::vector<bool> wanted(count, true);
-  if (draw.Often(40)) wanted[static_cast<size_t>(draw.Axis(count))] = false;
+  if (draw.Chance(40)) wanted[static_cast<size_t>(draw.Axis(count))] = false;
   draw.WantOutputs(std::move(wanted));
 }
 
 void DrawRecurrent(ConfigurationDraw& draw) {
   Layer layer = DrawLayer(draw);
   const bool is_lstm = draw.Is("LSTM");
-  if (draw.opset() >= 14 && draw.Often(30)) {
-    layer.is_batch_first = draw.Often();
+  if (draw.opset() >= 14 && draw.Chance(30)) {
+    layer.is_batch_first = draw.Chance();
     draw.Attr("layout", layer.is_batch_first ? 1 : 0);
   }
   if (draw.Is("GRU") && draw.opset() >= 3) draw.Flag("linear_before_reset");
@@ -112,12 +112,12 @@ void DrawRecurrent(ConfigurationDraw& draw) {
              kStateDomain);
   draw.Weight(dtype, {layer.ways, columns, layer.width}, kWeightDomain);
   draw.Weight(dtype, {layer.ways, columns, layer.hidden}, kWeightDomain);
-  draw.WeightIf(draw.Often(), dtype, {layer.ways, 2 * columns}, kWeightDomain);
+  draw.WeightIf(draw.Chance(), dtype, {layer.ways, 2 * columns}, kWeightDomain);
   DrawLengths(draw, layer);
-  draw.InputIf(draw.Often(30), dtype, layer.state(), kStateDomain);
+  draw.InputIf(draw.Chance(30), dtype, layer.state(), kStateDomain);
   if (is_lstm) {
-    draw.InputIf(draw.Often(30), dtype, layer.state(), kStateDomain);
-    draw.WeightIf(draw.Often(30), dtype, {layer.ways, 3 * layer.hidden},
+    draw.InputIf(draw.Chance(30), dtype, layer.state(), kStateDomain);
+    draw.WeightIf(draw.Chance(30), dtype, {layer.ways, 3 * layer.hidden},
                   kWeightDomain);
   }
   DrawWanted(draw, is_lstm ? 3 : 2);
@@ -135,7 +135,7 @@ void DrawDynamicLstm(ConfigurationDraw& draw) {
   draw.Weight(code, {layer.ways, layer.width, columns}, codes);
   draw.Weight(code, {layer.ways, layer.hidden, columns}, codes);
   const auto maybe = [&](const Ints& shape) {
-    draw.InputIf(draw.Often(30), kFloat32, shape, kWeightDomain);
+    draw.InputIf(draw.Chance(30), kFloat32, shape, kWeightDomain);
   };
   maybe({layer.ways, 2 * columns});
   DrawLengths(draw, layer);
@@ -144,7 +144,7 @@ void DrawDynamicLstm(ConfigurationDraw& draw) {
   maybe({layer.ways, 3 * layer.hidden});
   for (int i = 0; i < 2; ++i) {
     const Ints sides =
-        draw.Often() ? Ints{layer.ways, columns} : Ints{layer.ways};
+        draw.Chance() ? Ints{layer.ways, columns} : Ints{layer.ways};
     draw.Weight(kFloat32, sides, InputDomain::Within(1.0 / 512, 1.0 / 64));
     const auto zero = code == kUint8 ? draw.Between(0, 60) : int64_t{0};
     draw.Weight(code, sides, InputDomain::Whole(zero, zero));
@@ -161,8 +161,8 @@ void DrawCausalConv(ConfigurationDraw& draw) {
   draw.MaybeWord("activation", {"none", "silu", "swish"});
   draw.Input(dtype, {batch, channels, draw.Side(33)});
   draw.Weight(dtype, {channels, 1, taps});
-  draw.WeightIf(draw.Often(), dtype, {channels});
-  if (draw.Often()) draw.Input(dtype, {batch, channels, taps - 1});
+  draw.WeightIf(draw.Chance(), dtype, {channels});
+  if (draw.Chance()) draw.Input(dtype, {batch, channels, taps - 1});
   draw.Outputs(2);
 }
 
@@ -190,15 +190,15 @@ struct Heads {
 // past goes before the keys of this call.
 Heads DrawHeads(ConfigurationDraw& draw) {
   Heads heads;
-  heads.is_flat = draw.Often();
+  heads.is_flat = draw.Chance();
   heads.batch = draw.Between(1, 2);
   heads.kv = draw.Between(1, 3);
-  heads.group = draw.Often(30) ? draw.Between(1, 3) : 1;
+  heads.group = draw.Chance(30) ? draw.Between(1, 3) : 1;
   heads.queries = draw.Side(9);
   heads.keys = draw.Side(17);
   heads.size = draw.Side(17);
-  heads.value_size = draw.Often(30) ? draw.Side(17) : heads.size;
-  if (draw.Often(30)) heads.past = draw.Between(1, 4);
+  heads.value_size = draw.Chance(30) ? draw.Side(17) : heads.size;
+  if (draw.Chance(30)) heads.past = draw.Between(1, 4);
   return heads;
 }
 
@@ -206,17 +206,17 @@ Heads DrawHeads(ConfigurationDraw& draw) {
 // output it is of no use. Windows came with version 25.
 void DrawAttentionAttributes(ConfigurationDraw& draw, const Heads& heads,
                              bool wants_scores) {
-  if (heads.is_flat || draw.Often(20)) {
+  if (heads.is_flat || draw.Chance(20)) {
     draw.Attr("q_num_heads", heads.kv * heads.group);
     draw.Attr("kv_num_heads", heads.kv);
   }
   draw.Flag("is_causal");
   draw.MaybeAttr<float>("scale", {0.5F, 1, 0.25F});
   draw.MaybeAttr<float>("softcap", {0, 2, 5});
-  if (wants_scores || draw.Often(20)) {
+  if (wants_scores || draw.Chance(20)) {
     draw.MaybeAttr<int64_t>("qk_matmul_output_mode", {0, 1, 2, 3});
   }
-  if (draw.Often(20)) {
+  if (draw.Chance(20)) {
     draw.TypeAttr("softmax_precision", draw.One({kFloat32, kFloat64}));
   }
   if (draw.def().since < 25) return;
@@ -227,7 +227,7 @@ void DrawAttentionAttributes(ConfigurationDraw& draw, const Heads& heads,
 void DrawAttention(ConfigurationDraw& draw) {
   const Heads heads = DrawHeads(draw);
   const DLDataType dtype = draw.Float();
-  const bool wants_scores = draw.Often(20);
+  const bool wants_scores = draw.Chance(20);
   DrawAttentionAttributes(draw, heads, wants_scores);
   // Exponents of products: larger values would leave one key per query.
   const InputDomain small = InputDomain::Within(-2, 2);
@@ -236,15 +236,15 @@ void DrawAttention(ConfigurationDraw& draw) {
              small);
   draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.size), small);
   draw.Input(dtype, heads.Shape(heads.kv, heads.keys, heads.value_size), small);
-  if (draw.Often(40)) {
+  if (draw.Chance(40)) {
     // Sides may be left out at the front, or be 1, but for the keys.
     const Ints mask = {heads.batch, heads.kv * heads.group, heads.queries,
                        heads.past + heads.keys};
     Ints part(mask.begin() + draw.Between(0, 2), mask.end());
     for (size_t i = 0; i + 1 < part.size(); ++i) {
-      if (draw.Often(25)) part[i] = 1;
+      if (draw.Chance(25)) part[i] = 1;
     }
-    draw.Input(draw.Often() ? kBool : dtype, part, small);
+    draw.Input(draw.Chance() ? kBool : dtype, part, small);
   } else {
     draw.NoInput();
   }
@@ -253,10 +253,10 @@ void DrawAttention(ConfigurationDraw& draw) {
                  {heads.batch, heads.kv, heads.past, size}, small);
   }
   // The lengths of caches that the caller fills go without a past.
-  if (draw.opset() >= 24 && heads.past == 0 && draw.Often(20)) {
+  if (draw.opset() >= 24 && heads.past == 0 && draw.Chance(20)) {
     draw.Input(kInt64, {heads.batch}, InputDomain::Whole(1, heads.keys));
   }
-  const bool wants_present = heads.past > 0 || draw.Often(20);
+  const bool wants_present = heads.past > 0 || draw.Chance(20);
   draw.WantOutputs({true, wants_present, wants_present, wants_scores});
 }
 
@@ -266,7 +266,7 @@ void DrawLinearAttention(ConfigurationDraw& draw) {
   const int64_t batch = draw.Between(1, 2);
   const int64_t steps = draw.Between(1, 6);
   const int64_t kv = draw.Between(1, 3);
-  const int64_t heads = kv * (draw.Often(30) ? draw.Between(1, 2) : 1);
+  const int64_t heads = kv * (draw.Chance(30) ? draw.Between(1, 2) : 1);
   const int64_t size = draw.Side(9);
   const int64_t value_size = draw.Side(9);
   const auto rule =
@@ -280,16 +280,16 @@ void DrawLinearAttention(ConfigurationDraw& draw) {
   draw.Input(dtype, {batch, steps, heads * size}, small);
   draw.Input(dtype, {batch, steps, kv * size}, small);
   draw.Input(dtype, {batch, steps, kv * value_size}, small);
-  draw.InputIf(draw.Often(), dtype, {batch, kv, size, value_size}, small);
+  draw.InputIf(draw.Chance(), dtype, {batch, kv, size, value_size}, small);
   // A gate is a logarithm, 0 or less; a delta rule learns at a rate up to 1.
   if (rule == "gated" || rule == "gated_delta") {
-    draw.Input(dtype, {batch, steps, draw.Often() ? kv * size : kv},
+    draw.Input(dtype, {batch, steps, draw.Chance() ? kv * size : kv},
                InputDomain::Within(-2, 0));
   } else {
     draw.NoInput();
   }
   if (rule == "delta" || rule == "gated_delta") {
-    draw.Input(dtype, {batch, steps, draw.Often() ? kv : 1},
+    draw.Input(dtype, {batch, steps, draw.Chance() ? kv : 1},
                InputDomain::Within(0, 1));
   }
   draw.Outputs(2);
@@ -304,19 +304,19 @@ void DrawRotary(ConfigurationDraw& draw) {
   const int64_t places = draw.Side(9);
   const int64_t heads = draw.Between(1, 3);
   const int64_t half = draw.Side(9);
-  const bool is_part = draw.Often(30);
+  const bool is_part = draw.Chance(30);
   const int64_t size = 2 * half + (is_part ? draw.Between(0, 4) : 0);
-  const bool is_flat = draw.Often();
+  const bool is_flat = draw.Chance();
   draw.Flag("interleaved");
-  if (is_flat || draw.Often(20)) draw.Attr("num_heads", heads);
+  if (is_flat || draw.Chance(20)) draw.Attr("num_heads", heads);
   if (is_part) {
     draw.Attr("rotary_embedding_dim", 2 * half);
-  } else if (draw.Often(20)) {
+  } else if (draw.Chance(20)) {
     draw.Attr("rotary_embedding_dim", 0);
   }
   draw.Input(dtype, is_flat ? Ints{batch, places, heads * size}
                             : Ints{batch, heads, places, size});
-  const bool has_places = draw.Often();
+  const bool has_places = draw.Chance();
   const int64_t rows = places + draw.Between(0, 3);
   const Ints cache = has_places ? Ints{rows, half} : Ints{batch, places, half};
   draw.Weight(dtype, cache, InputDomain::Within(-1, 1));

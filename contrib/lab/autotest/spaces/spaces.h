@@ -35,7 +35,7 @@ inline size_t PlaceOf(int64_t axis, const Ints& shape) {
 // it out in the others; returns it, which is `usual` then.
 inline int64_t AxisOr(int64_t usual, ConfigurationDraw& draw, size_t rank,
                       int percent) {
-  if (!draw.Often(percent)) return usual;
+  if (!draw.Chance(percent)) return usual;
   const int64_t axis = draw.AxisOfOpset(rank);
   draw.Attr("axis", axis);
   return axis;

@@ -50,8 +50,8 @@ DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
   const Choices::Group group(draw.choices());
   DrawnWindow window;
   window.pads.resize(2 * spatial);
-  const bool has_strides = draw.Often();
-  const bool has_dilations = options.may_dilate && draw.Often();
+  const bool has_strides = draw.Chance();
+  const bool has_dilations = options.may_dilate && draw.Chance();
   // "" leaves both attributes out.
   const auto padding =
       options.has_auto_pad
@@ -102,12 +102,12 @@ struct DrawnChannels {
 // have kernels of their own for these.
 DrawnChannels DrawChannels(ConfigurationDraw& draw) {
   DrawnChannels channels;
-  if (draw.Often(25)) {
+  if (draw.Chance(25)) {
     channels.group = draw.Between(1, kMostChannels);
     channels.out = draw.Between(1, 2);
     return channels;
   }
-  channels.group = draw.Often(25) ? draw.Between(1, 3) : 1;
+  channels.group = draw.Chance(25) ? draw.Between(1, 3) : 1;
   channels.in = draw.Side(kMostChannels);
   channels.out = draw.Side(kMostChannels);
   return channels;
@@ -121,7 +121,7 @@ Ints JoinedSides(Ints first, const Ints& others) {
 void AddGroupAndKernel(ConfigurationDraw& draw, int64_t group,
                        const DrawnWindow& window) {
   draw.AttrUnless("group", group, 1, 20);
-  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
+  if (draw.Chance()) draw.Attr("kernel_shape", window.kernel);
 }
 
 void DrawConv(ConfigurationDraw& draw) {
@@ -134,7 +134,7 @@ void DrawConv(ConfigurationDraw& draw) {
   draw.Input(dtype, JoinedSides({batch, channels.all_in()}, window.input));
   draw.Weight(dtype,
               JoinedSides({channels.all_out(), channels.in}, window.kernel));
-  if (draw.Often()) draw.Weight(dtype, {channels.all_out()});
+  if (draw.Chance()) draw.Weight(dtype, {channels.all_out()});
 }
 
 // Strides make the output larger than the input, so there is a quarter of the
@@ -148,14 +148,14 @@ void DrawConvTranspose(ConfigurationDraw& draw) {
       {.room =
            kRoom / (4 * channels.group * std::max(channels.in, channels.out))});
   AddGroupAndKernel(draw, channels.group, window);
-  if (draw.Often(25)) {
+  if (draw.Chance(25)) {
     // An addition of a stride or more would be one more row of windows.
     Ints added;
     for (const int64_t stride : window.strides) {
       added.push_back(draw.Between(0, stride - 1));
     }
     draw.Attr("output_padding", added);
-  } else if (draw.Often(20)) {
+  } else if (draw.Chance(20)) {
     // Sides that are told are made by padding, so that they are the full ones
     // or somewhat less.
     Ints told;
@@ -169,7 +169,7 @@ void DrawConvTranspose(ConfigurationDraw& draw) {
   draw.Input(dtype, JoinedSides({1, channels.all_in()}, window.input));
   draw.Weight(dtype,
               JoinedSides({channels.all_in(), channels.out}, window.kernel));
-  if (draw.Often()) draw.Weight(dtype, {channels.all_out()});
+  if (draw.Chance()) draw.Weight(dtype, {channels.all_out()});
 }
 
 // The norm is a whole number from version 2 on.
@@ -181,7 +181,7 @@ void DrawNorm(ConfigurationDraw& draw) {
 // Dilations and ceil_mode came to the three pools with different opsets.
 void DrawPool(ConfigurationDraw& draw) {
   const bool is_max = draw.Is("MaxPool");
-  const DLDataType dtype = is_max && draw.opset() >= 12 && draw.Often(15)
+  const DLDataType dtype = is_max && draw.opset() >= 12 && draw.Chance(15)
                                ? draw.One({kInt8, kUint8})
                                : draw.Float();
   const int dilates_since = is_max ? 10 : draw.Is("AveragePool") ? 19 : 18;
@@ -196,7 +196,7 @@ void DrawPool(ConfigurationDraw& draw) {
     draw.Flag("count_include_pad");
   }
   if (draw.Is("LpPool")) DrawNorm(draw);
-  if (is_max && draw.opset() >= 8 && draw.Often(30)) {
+  if (is_max && draw.opset() >= 8 && draw.Chance(30)) {
     draw.Outputs(2);
     draw.Flag("storage_order");
   }
@@ -222,13 +222,13 @@ void DrawIntegerConv(ConfigurationDraw& draw) {
   const InputDomain zeros = InputDomain::Whole(-20, 100);
   const Ints x = JoinedSides({1, channels.all_in()}, window.input);
   const Ints w = JoinedSides({outputs, channels.in}, window.kernel);
-  const Ints by_output = draw.Often() ? Ints{outputs} : Ints{};
+  const Ints by_output = draw.Chance() ? Ints{outputs} : Ints{};
   draw.Input(dtype, x, codes);
   if (draw.Is("ConvInteger")) {
     draw.Weight(of_weights, w, codes);
-    if (draw.Often(30)) return;
+    if (draw.Chance(30)) return;
     draw.Weight(dtype, {}, zeros);
-    if (draw.Often(70)) draw.Weight(of_weights, by_output, zeros);
+    if (draw.Chance(70)) draw.Weight(of_weights, by_output, zeros);
     return;
   }
   const InputDomain scales = InputDomain::Within(1.0 / 64, 0.25);
@@ -240,7 +240,7 @@ void DrawIntegerConv(ConfigurationDraw& draw) {
   // The scale of the output is larger, or nearly all results would saturate.
   draw.Weight(kFloat32, {}, InputDomain::Within(0.25, 8));
   draw.Weight(dtype, {}, zeros);
-  if (draw.Often()) {
+  if (draw.Chance()) {
     draw.Weight(kInt32, {outputs}, InputDomain::Whole(-300, 300));
   }
 }
@@ -248,17 +248,17 @@ void DrawIntegerConv(ConfigurationDraw& draw) {
 // Offsets lie between elements, and around them.
 void DrawDeformConv(ConfigurationDraw& draw) {
   const DLDataType dtype = draw.Float();
-  const int64_t group = draw.Often(70) ? 1 : draw.Between(1, 3);
+  const int64_t group = draw.Chance(70) ? 1 : draw.Between(1, 3);
   const int64_t in = draw.Between(1, 3);
   const int64_t outputs = group * draw.Between(1, 3);
   const int64_t offset_group = draw.One<int64_t>({1, 1, group, in});
-  const size_t spatial = draw.Often(15) ? 1 : 2;
+  const size_t spatial = draw.Chance(15) ? 1 : 2;
   // There is little room, since every tap of every window has an offset.
   const DrawnWindow window =
       DrawWindow(draw, spatial, {.has_auto_pad = false, .room = 64});
   draw.AttrUnless("group", group, 1, 20);
   draw.AttrUnless("offset_group", offset_group, 1, 20);
-  if (draw.Often()) draw.Attr("kernel_shape", window.kernel);
+  if (draw.Chance()) draw.Attr("kernel_shape", window.kernel);
   Ints output;
   for (size_t s = 0; s < spatial; ++s) output.push_back(window.CountAlong(s));
   const int64_t batch = draw.Between(1, 2);
@@ -271,8 +271,8 @@ void DrawDeformConv(ConfigurationDraw& draw) {
       dtype,
       JoinedSides({batch, offsets * static_cast<int64_t>(spatial)}, output),
       InputDomain::Within(-2, 2));
-  draw.WeightIf(draw.Often(), dtype, {outputs});
-  if (draw.Often()) {
+  draw.WeightIf(draw.Chance(), dtype, {outputs});
+  if (draw.Chance()) {
     draw.Input(dtype, JoinedSides({batch, offsets}, output),
                InputDomain::Within(0, 1));
   }
@@ -302,8 +302,8 @@ void DrawMaxUnpool(ConfigurationDraw& draw) {
   Ints kernel;
   Ints strides;
   Ints pads(2 * spatial);
-  const bool has_strides = draw.Often(75);
-  const bool has_pads = draw.Often(30);
+  const bool has_strides = draw.Chance(75);
+  const bool has_pads = draw.Chance(30);
   Ints output = {shape[0], shape[1]};
   for (size_t s = 0; s < spatial; ++s) {
     kernel.push_back(draw.Between(1, 3));
@@ -316,8 +316,8 @@ void DrawMaxUnpool(ConfigurationDraw& draw) {
   if (has_pads) draw.Attr("pads", pads);
   draw.Input(dtype, shape);
   const Ints chosen = draw.Distinct(Product(output), Product(shape));
-  draw.Numbers(kInt64, shape, {chosen.begin(), chosen.end()}, draw.Often());
-  if (draw.Often(30)) {
+  draw.Numbers(kInt64, shape, {chosen.begin(), chosen.end()}, draw.Chance());
+  if (draw.Chance(30)) {
     // The places stay inside of an output that is told to be larger.
     for (size_t s = 2; s < output.size(); ++s) output[s] += draw.Between(0, 2);
     draw.Ints(output);

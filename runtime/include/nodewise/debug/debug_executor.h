@@ -188,7 +188,7 @@ class DebugExecutor : public GraphExecutor {
     return {View(), node, InputsOf(node), OutputsOf(node), time, floats};
   }
   // Tells the observers of a pass, unless they know, that it is over.
-  void TellPassEnded(const absl::Status& status);
+  void NotifyPassEnded(const absl::Status& status);
 
   absl::Status PatchInput(NodeId node, DLTensor value);
 

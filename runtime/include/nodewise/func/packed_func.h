@@ -66,9 +66,9 @@ class Object : public RefCounted {
   virtual ObjectHeader* handle() const { return header(); }
 
   // Gives a handle with a count to C.
-  static void* Give(const Ref<Object>& object);
+  static void* ToHandle(const Ref<Object>& object);
   // Returns the object of a handle if this runtime made it, else null.
-  static Object* OfHandle(void* handle);
+  static Object* FromHandle(void* handle);
   // Takes over a count of a handle. What compiled C++ has made becomes an
   // object that stands for it, and gives its handle again; `code` is the tag
   // that came with it.

@@ -110,7 +110,7 @@ class GraphExecutor {
   absl::StatusOr<size_t> OutputIndex(std::string_view name) const;
   // TVM calls an output by its node's name and its place among the graph's
   // outputs, `name:place`, which may look like the name of another one here.
-  std::optional<size_t> OutputByTvmsName(std::string_view name) const;
+  std::optional<size_t> FindOutputByTvmName(std::string_view name) const;
 
   // Copies the tensor into the input. Its shape and type must be the input's
   // (kInvalidArgument); its strides may be any. A tensor that was bound stays

@@ -26,6 +26,6 @@ std::vector<NamedTensor> FactoryParams(const Module& factory);
 // before, and its functions do what they did; it makes no executors any more.
 // Modules of other kinds stay as they are, and so does a blob that is not
 // understood. Fails as opening the file and as reading it as ELF.
-absl::StatusOr<std::string> WithBlankFactories(const std::string& path);
+absl::StatusOr<std::string> WithErasedFactories(const std::string& path);
 
 }  // namespace nodewise

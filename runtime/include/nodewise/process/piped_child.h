@@ -54,7 +54,7 @@ class PipeWriter {
 
  private:
   // Whether the descriptor is still what it was.
-  bool IsThere() const;
+  bool IsStillOpen() const;
 
   const int descriptor_;
   // Work that forks has a copy of this in each process; one of them writes.

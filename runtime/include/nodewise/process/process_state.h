@@ -23,7 +23,7 @@ namespace nodewise {
 class ProcessState {
  public:
   // Returns how it is now; the signal mask is the calling thread's.
-  static ProcessState Take();
+  static ProcessState Capture();
 
   // Returns what differs in a later state, each in words: "the working folder
   // is /tmp, which was /home", "descriptor 7 is closed". What the system did

@@ -29,7 +29,7 @@ class ThreadCensus {
   // Returns the node that has left the first of the threads that are still
   // there; none if there are none.
   std::optional<uint32_t> FirstMaker() const;
-  bool HasStrays() const { return FirstMaker().has_value(); }
+  bool HasLeftThreads() const { return FirstMaker().has_value(); }
   // Returns the node that has left the calling thread behind; none for other
   // threads. May be called in a signal handler.
   std::optional<uint32_t> MakerOfThisThread() const;

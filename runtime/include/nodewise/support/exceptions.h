@@ -35,7 +35,7 @@ absl::Status StatusOfHandled(std::string_view place);
 
 // Forgets the place that an exception has left which was handled without
 // StatusOfHandled(). Called before `try`, where that may have happened.
-void ForgetLeftPlace();
+void ClearExceptionPlace();
 
 // Returns what is said of memory that ran out while this thread worked on
 // something: kResourceExhausted, with its place.

@@ -153,7 +153,7 @@ class FloatWatch {
 
   // For the thread pool. Returns the watch that is on in the calling thread;
   // null if there is none.
-  static FloatWatch* OfThisThread();
+  static FloatWatch* ForThisThread();
   bool puts_back() const { return puts_back_; }
   // A task on another thread has left this. Not thread-safe.
   void NoteInTask(const FloatChange& change) { in_task_ = change; }

@@ -20,7 +20,7 @@ inline int64_t ClockNanoseconds() {
 // everywhere. A Level has
 //   bool (*works_here)();
 template <typename Level>
-const Level* FirstThatWorks(absl::Span<const Level> levels) {
+const Level* FirstSupported(absl::Span<const Level> levels) {
   return std::find_if(levels.begin(), levels.end(),
                       [](const Level& level) { return level.works_here(); });
 }

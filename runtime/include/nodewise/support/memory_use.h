@@ -36,12 +36,12 @@ uint64_t AvailableMemory();
 // While one lives, what the thread computes is to take little memory: kernels
 // keep nothing for later calls that they can make again, and read constants
 // where they lie.
-class LittleMemory {
+class LowMemoryScope {
  public:
-  LittleMemory();
-  LittleMemory(const LittleMemory&) = delete;
-  LittleMemory& operator=(const LittleMemory&) = delete;
-  ~LittleMemory();
+  LowMemoryScope();
+  LowMemoryScope(const LowMemoryScope&) = delete;
+  LowMemoryScope& operator=(const LowMemoryScope&) = delete;
+  ~LowMemoryScope();
 
   // Whether one lives in this thread.
   static bool IsWanted();

@@ -42,7 +42,7 @@ class RefCounted {
 
   ObjectHeader* header() const { return &header_; }
   // Returns the object with this header, or null if it is not one of these.
-  static RefCounted* OfHeader(ObjectHeader* header) {
+  static RefCounted* FromHeader(ObjectHeader* header) {
     if (header->deleter != &DeleteObject) return nullptr;
     return reinterpret_cast<RefCounted*>(reinterpret_cast<char*>(header) -
                                          kHeaderOffset);

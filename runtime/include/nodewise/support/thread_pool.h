@@ -114,7 +114,7 @@ class TaskGroup {
   // On another thread than the launcher's, which has taken over the floats of
   // `generation`.
   void RunTaskElsewhere(int task_id, uint32_t* generation);
-  void TakeOverFloats(uint32_t* generation) const;
+  void AdoptFloats(uint32_t* generation) const;
   absl::Status CallTask(int task_id);
   // Breaks the barrier for tasks that wait for one that has ended.
   void LeaveBarrier();

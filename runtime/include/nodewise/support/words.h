@@ -31,7 +31,7 @@ std::string ListOf(const std::vector<std::string>& names, size_t most = 20);
 
 // Returns both numbers in as few digits as tell them apart, and no fewer than
 // six: "1.00001" and "1.00002". NaN and infinity as such.
-std::pair<std::string, std::string> TellApart(double a, double b);
+std::pair<std::string, std::string> FormatDistinct(double a, double b);
 
 // Words from files, programs and users may hold what controls a terminal, looks
 // like another line, or turns what stands beside it around. Printable() of
@@ -54,7 +54,7 @@ std::string PrintableLines(std::string_view text);
 std::string PrintableJson(std::string_view json);
 
 // Returns the text with one `instead` for each unsafe character.
-std::string WithoutUnsafe(std::string_view text, char instead);
+std::string ReplaceUnsafe(std::string_view text, char instead);
 
 // Returns the text for a code span of Markdown, to be put between backquotes:
 // printable, without what ends the span, and cut after `longest` bytes.

@@ -98,7 +98,7 @@ TEST(AutotestRunTest, AnAttributeThatIsIgnoredIsFoundAndShrunk) {
           tensors.push_back(value.data.defined() ? value.data : inputs[at++]);
         }
         const bool wanted[] = {true};
-        auto made = Evaluate(OpAttrs::Of(&operation.def(), conv),
+        auto made = Evaluate(OpAttrs::From(&operation.def(), conv),
                              std::move(tensors), wanted);
         if (!made.ok()) return made.status();
         return std::vector<NDArray>{made->outputs[0]};
@@ -170,7 +170,7 @@ class Recorder {
                const std::vector<NDArray>& inputs) -> CandidateOutputs {
           std::string text;
           for (const NDArray& input : inputs) {
-            text += ToString(TensorType::Of(*input));
+            text += ToString(TensorType::From(*input));
             for (const double x : ToDoubles(input)) text += std::to_string(x);
           }
           seen_.insert(text);

@@ -259,7 +259,7 @@ std::unique_ptr<CaseSource> AllNetworks() {
 }
 
 std::unique_ptr<CaseSource> BothOfNetworks() {
-  return TurnsOf(AllNetworks(), GradientSource(AllNetworks()));
+  return AlternatingCases(AllNetworks(), GradientSource(AllNetworks()));
 }
 
 TEST(BackwardOfNetworksTest, LoweredGradientsAgree) {

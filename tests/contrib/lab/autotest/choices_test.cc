@@ -72,19 +72,19 @@ TEST(ChoicesTest, SequencesWithoutAnEndAreToldApart) {
 TEST(SimplerChoicesTest, PartsAreLeftOutAndNumbersMadeSmaller) {
   const Choice made[] = {{6, 9}, {0, 9}, {3, 9}};
   const ChoiceSpan groups[] = {{1, 3}};
-  const std::vector<Values> simpler = SimplerThan(made, groups, 1000);
+  const std::vector<Values> simpler = SimplerSequences(made, groups, 1000);
   ASSERT_FALSE(simpler.empty());
   EXPECT_THAT(simpler[0], ElementsAre(0, 0, 0));
   EXPECT_THAT(simpler, Contains(ElementsAre(6)));
   EXPECT_THAT(simpler, Contains(ElementsAre(6, 0, 2)));
   EXPECT_THAT(simpler, Contains(ElementsAre(3, 0, 3)));
   EXPECT_THAT(simpler, Not(Contains(ElementsAre(6, 0, 3))));
-  EXPECT_THAT(SimplerThan(made, groups, 2), SizeIs(2));
+  EXPECT_THAT(SimplerSequences(made, groups, 2), SizeIs(2));
 }
 
 TEST(SimplerChoicesTest, ZerosHaveNothingSimplerBesideThem) {
   const Choice made[] = {{0, 9}};
-  EXPECT_THAT(SimplerThan(made, {}, 1000), ElementsAre(ElementsAre()));
+  EXPECT_THAT(SimplerSequences(made, {}, 1000), ElementsAre(ElementsAre()));
 }
 
 TEST(SimplerChoicesTest, ShorterIsSimplerThanSmaller) {

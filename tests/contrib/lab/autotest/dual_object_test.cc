@@ -100,8 +100,8 @@ TEST(DualObjectTest, BothSidesGetTheSameTensors) {
     ASSERT_NE(tested, nullptr);
     ASSERT_EQ(got.size(), 1U);
     for (const NDArray& tensor : {got[0], *tested}) {
-      EXPECT_EQ(ToString(TensorType::Of(*tensor)),
-                ToString(TensorType::Of(**reference)));
+      EXPECT_EQ(ToString(TensorType::From(*tensor)),
+                ToString(TensorType::From(**reference)));
       EXPECT_EQ(ToDoubles(tensor), ToDoubles(*reference));
     }
   };

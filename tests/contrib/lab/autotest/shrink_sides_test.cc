@@ -64,7 +64,7 @@ class Builder {
  public:
   explicit Builder(const std::vector<int64_t>& shape)
       : x_(Filled(shape, 1)),
-        last_(*network_.AddInput("x", TensorType::Of(*x_))) {}
+        last_(*network_.AddInput("x", TensorType::From(*x_))) {}
 
   Builder& Then(const char* kind, std::vector<NDArray> constants = {},
                 const std::vector<NamedAttr>& attributes = {}) {

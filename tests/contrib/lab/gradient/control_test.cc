@@ -46,7 +46,7 @@ struct Frame {
   std::vector<ValueId> AddAll(const Class& op, std::vector<ValueId> inputs,
                               size_t count) {
     NewOperation operation{
-        OpAttrs::Of(AllOperators().FindType(&kTypeTag<Class>), op),
+        OpAttrs::From(AllOperators().FindType(&kTypeTag<Class>), op),
         std::move(inputs)};
     for (size_t i = 0; i < count; ++i) {
       operation.outputs.push_back("y" +

@@ -219,8 +219,8 @@ TEST(GradientTest, AnOperatorWithoutARuleIsNamed) {
   const ValueId x = *b.net.AddInput("x", TensorType(kFloat32, {2}));
   // Its scale is a float.
   const auto quantized = b.net.AddOperation(
-      {OpAttrs::Of(AllOperators().Find("", "DynamicQuantizeLinear", 21),
-                   ops::DynamicQuantizeLinear{}),
+      {OpAttrs::From(AllOperators().Find("", "DynamicQuantizeLinear", 21),
+                     ops::DynamicQuantizeLinear{}),
        {x}});
   ASSERT_THAT(quantized, IsOk());
   b.Out({b.net.operation(*quantized).outputs[1]});

@@ -104,8 +104,8 @@ std::unique_ptr<CaseSource> OperatorSource(
 // The gradients of another source's cases (BackwardOf()).
 std::unique_ptr<CaseSource> GradientSource(std::unique_ptr<CaseSource> source);
 // The cases of two sources in turns.
-std::unique_ptr<CaseSource> TurnsOf(std::unique_ptr<CaseSource> first,
-                                    std::unique_ptr<CaseSource> second);
+std::unique_ptr<CaseSource> AlternatingCases(
+    std::unique_ptr<CaseSource> first, std::unique_ptr<CaseSource> second);
 
 // Runs cases of this source. A seed gives the same cases in the same order on
 // every machine.

@@ -53,7 +53,7 @@ class Choices {
            static_cast<int64_t>(UpTo(static_cast<uint64_t>(most - least)));
   }
   // Returns true in so many of 100 cases; false is simplest.
-  bool Often(int percent = 50) {
+  bool Chance(int percent = 50) {
     return UpTo(99) >= static_cast<uint64_t>(100 - percent);
   }
   // Returns one of several; the first is the simplest.

@@ -100,7 +100,7 @@ class ConfigurationDraw {
     return choices_->Between(least, most);
   }
   // True in so many of 100 cases; false is simplest.
-  bool Often(int percent = 50) { return choices_->Often(percent); }
+  bool Chance(int percent = 50) { return choices_->Chance(percent); }
   template <typename T>
   T One(std::initializer_list<T> options) {
     return choices_->One(options);
@@ -183,11 +183,11 @@ class ConfigurationDraw {
   // cases.
   void AttrUnless(std::string name, int64_t value, int64_t usual,
                   int percent = 50) {
-    if (value != usual || Often(percent)) Attr(std::move(name), value);
+    if (value != usual || Chance(percent)) Attr(std::move(name), value);
   }
   void AttrUnless(std::string name, std::string value, std::string_view usual,
                   int percent = 50) {
-    if (value != usual || Often(percent)) Attr(std::move(name), value);
+    if (value != usual || Chance(percent)) Attr(std::move(name), value);
   }
   // The number of a type in ONNX.
   void TypeAttr(std::string name, DLDataType dtype) {
@@ -196,10 +196,10 @@ class ConfigurationDraw {
   // Leaves the attribute out, or takes one of these.
   template <typename T>
   void MaybeAttr(std::string name, std::initializer_list<T> options) {
-    if (Often()) Attr(std::move(name), AttrValue(One(options)));
+    if (Chance()) Attr(std::move(name), AttrValue(One(options)));
   }
   void MaybeWord(std::string name, std::initializer_list<const char*> words) {
-    if (Often()) Attr(std::move(name), std::string(One(words)));
+    if (Chance()) Attr(std::move(name), std::string(One(words)));
   }
   // Leaves it out, or sets it to 0 or 1.
   void Flag(std::string name) { MaybeAttr<int64_t>(std::move(name), {0, 1}); }
@@ -211,7 +211,7 @@ class ConfigurationDraw {
   }
 
   // What has been drawn. Errors are those of drawing constants.
-  absl::StatusOr<Configuration> Take();
+  absl::StatusOr<Configuration> Finish();
 
  private:
   void AddInts(absl::Span<const int64_t> shape,
@@ -220,7 +220,7 @@ class ConfigurationDraw {
   // The next input is an attribute at this opset.
   bool IsAttribute() const;
   // No choice is made where there is nothing to prefer.
-  bool TakesPreferred(int percent) { return prefers_ && Often(percent); }
+  bool TakesPreferred(int percent) { return prefers_ && Chance(percent); }
 
   Choices* const choices_;
   bool prefers_ = false;
