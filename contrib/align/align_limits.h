@@ -7,8 +7,11 @@
 namespace nodewise {
 
 // All numbers that the search was tuned with, by what they decide, and the
-// clock that ends it. A distance is the largest difference between two tensors
-// over the largest number of the network's.
+// clock that ends it; how long a search may take, and how many changes it may
+// try, is in SearchLimits. A distance is the largest difference between two
+// tensors over the largest number of the network's tensor, with the worst set
+// of inputs. What halving and doubling each constant does to a sample of
+// builds, `./dev measure --constants align` says (docs/align_constants.md).
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -69,10 +72,11 @@ inline constexpr double kHalfStep = 0.5 + 1e-3;
 
 // Right tensors that one or a few operations make of the same numbers are no
 // further apart than so many units of rounding: long sums in another order, and
-// functions that are approximated, are some hundred units off.
+// functions that are approximated, are some hundred units off. For float32
+// that is a distance of 3e-5.
 inline constexpr double kCleanRoundings = 512;
-// The roundoff that is assumed at least where rounding decides: nothing that a
-// node reads was rounded if it is all integers.
+// The roundoff that is assumed at least where rounding decides, about that of
+// float32: nothing that a node reads was rounded if it is all integers.
 inline constexpr double kFloatRoundoff = 6e-8;
 // A few thousand numbers show how they were made as well as all do.
 inline constexpr int64_t kTellingElements = 8192;
@@ -127,8 +131,9 @@ inline constexpr size_t kMostSuspectEntries = 6;
 inline constexpr size_t kMostGuessedTensors = 32;
 inline constexpr size_t kMostWrongSizes = 8;
 inline constexpr size_t kMostLayouts = 3;
-// How many nodes behind an entry are looked at until so many are explained, or
-// so many are not: one operation may be a dozen nodes.
+// The nodes behind an entry are judged one by one until 8 are explained or 12
+// are not: one operation may be a dozen nodes. So a share of 1 is about 8 nodes
+// at most, not about all that are behind.
 inline constexpr size_t kMostFollowers = 8;
 inline constexpr size_t kMostUnexplained = 12;
 // Operations behind the best guess that are tried instead of it: a chain that

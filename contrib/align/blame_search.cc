@@ -1,10 +1,12 @@
 // Which tensor a wrong entry should have held.
 //
-// Its numbers do not say it, but what is made of it does: had the entry held
-// the right tensor, the nodes behind it would be right. So each tensor that the
-// network makes of what the node has read is put in the place of the entry's
-// in a copy of the walk, in each likely layout; the copy goes on through the
-// next nodes, and the guess counts by the share of them that it explains. The
+// Its numbers do not say it, but what was made of them does: the nodes behind a
+// wrong entry have computed rightly, of its wrong numbers. So in a copy of the
+// walk the entry's numbers are put into the reference in the place of each
+// tensor that the network makes of what the node has read, in each likely
+// layout; if that is the right tensor, the reference makes of them what the
+// next nodes made. No compiled node runs again. The guess counts by the share
+// of the next nodes that it explains. The
 // suspect may be a part of an operation that the compiler took apart, of which
 // only the last node makes a tensor of the network: so entries behind it that
 // are unexplained as well are tried too, and the nodes that were passed over
@@ -54,7 +56,7 @@ class Followers {
 struct BlameSearch {
   const GraphWalk& walk;
   const TimeLimit limit;
-  const std::vector<bool> fine = walk.UnblamedEntries();
+  const std::vector<bool> fine = walk.SettledEntries();
   // A copy of the walk's reference, which computes values that the walk has
   // not.
   FollowedReference reference = walk.reference();
@@ -229,7 +231,7 @@ absl::StatusOr<Explained> ExplainFollowers(const BlameSearch& search,
   // none is explained there is no such node, and all of them count.
   explained.wrong = open.size();
   if (explained.right == 0) return explained;
-  const std::vector<bool> fine = trial->UnblamedEntries();
+  const std::vector<bool> fine = trial->SettledEntries();
   explained.wrong -= static_cast<size_t>(std::ranges::count_if(
       open, [&](EntryId first) { return fine[Index(first)]; }));
   return explained;
@@ -342,7 +344,7 @@ absl::Status TryAlternative(BlameSearch& search, const TensorMatcher& matcher,
 // as well. The later tensor is taken: the fault is before it. Many operations
 // make zeros of zeros, so if the entry holds one number alone, only
 // operations that read nothing else are gone through.
-absl::Status FollowGuess(BlameSearch& search) {
+absl::Status MoveToLaterTensor(BlameSearch& search) {
   for (int step = 0; step < kMostStepsOn; ++step) {
     const ValueId from = search.best->value;
     NODEWISE_ASSIGN_OR_RETURN(const auto matcher,
@@ -363,14 +365,14 @@ absl::Status FollowGuess(BlameSearch& search) {
 }  // namespace
 
 std::optional<NodeId> FirstSuspect(const GraphWalk& walk) {
-  const std::vector<bool> fine = walk.UnblamedEntries();
+  const std::vector<bool> fine = walk.SettledEntries();
   const auto first = std::ranges::find(fine, false);
   if (first == fine.end()) return std::nullopt;
   return walk.NodeOf(EntryId{static_cast<uint32_t>(first - fine.begin())});
 }
 
 FoundGuess FindNearMiss(const GraphWalk& walk) {
-  const std::vector<bool> fine = walk.UnblamedEntries();
+  const std::vector<bool> fine = walk.SettledEntries();
   for (uint32_t e = 0; e < walk.graph().entries.size(); ++e) {
     const WalkedEntry& walked = walk.entry(EntryId{e});
     if (!fine[e] || walked.is_explained() || !walked.nearest.has_value() ||
@@ -408,7 +410,7 @@ absl::StatusOr<BlameFound> SearchBlame(const GraphWalk& walk, NodeId suspect,
     search.tried.push_back(entry);
   }
   if (search.best.has_value()) {
-    NODEWISE_RETURN_IF_ERROR(FollowGuess(search));
+    NODEWISE_RETURN_IF_ERROR(MoveToLaterTensor(search));
     NODEWISE_RETURN_IF_ERROR(FindEquivalents(search));
   }
   return BlameFound{std::move(search.best), search.gave_up};

@@ -25,8 +25,8 @@ struct BlameFound {
 };
 
 // Tries which tensor the entries of the suspect, and those behind it that are
-// not explained either, should have held: the right guess explains the nodes
-// that follow.
+// not explained either, should have held: if the entry's numbers are taken for
+// the right tensor, the reference makes of them what the nodes behind it made.
 absl::StatusOr<BlameFound> SearchBlame(const GraphWalk& walk, NodeId suspect,
                                        const TimeLimit& limit);
 

@@ -7,7 +7,7 @@
 // of earlier nodes come along on both sides and cancel out. An entry is
 // explained if it is as near to such a tensor as the roundings between allow.
 // Where it is near enough to be known again and no nearer, or is like nothing,
-// it is left without a tensor, and UnblamedEntries() says whether that is a
+// it is left without a tensor, and SettledEntries() says whether that is a
 // fault: it is not where all that is made of the entry is explained.
 
 #include "contrib/align/graph_walk.h"
@@ -616,7 +616,7 @@ bool GraphWalk::IsSoundPart(EntryId id) const {
 }
 
 // From the last node backwards, so that the readers of an entry are known.
-std::vector<bool> GraphWalk::UnblamedEntries() const {
+std::vector<bool> GraphWalk::SettledEntries() const {
   std::vector<bool> fine(entries_.size(), true);
   std::set<EntryId> heads;
   for (const EntryRef& head : graph().heads)

@@ -27,7 +27,9 @@ struct Guess {
   ValueId value = kNoValue;
   Layout layout;
   double distance = kInfinity;  // From the entry, where it is known.
-  // The share of the next nodes that are explained then.
+  // How many of the nodes behind the entry that were judged are explained then:
+  // direct readers or not, the next kMostFollowers at most. 1 without counting
+  // for a near miss or a misread tensor; 0 if only a change explains it.
   double share = 0;
   // How many of these hold nothing but what they read.
   size_t idle = 0;
@@ -65,6 +67,7 @@ struct WalkedEntry {
   // or where it has none those of what its node reads.
   std::vector<ValueId> sources;
 
+  // It holds known tensors, or was blamed for not holding them.
   bool is_explained() const { return !tensors.empty(); }
   bool is_blamed() const { return by == By::kBlamed; }
   bool is_decided() const { return by != By::kNumbers; }
@@ -99,9 +102,10 @@ class GraphWalk {
 
   // Says that the guess is right, regardless of the entry's present numbers:
   // the entry should be this tensor, and every other one that is made alike and
-  // that no entry holds. It no longer holds what it held before; and another
-  // entry that holds the tensor beside one that is made of the same numbers
-  // keeps that one.
+  // that no entry holds. Its wrong numbers are pinned in the place of the
+  // tensor, so that what lies behind is judged by them. It no longer holds what
+  // it held before. Another entry that held the tensor together with an equal
+  // one now holds only the equal one.
   absl::Status Blame(const Guess& guess);
   // Says that the entry is this tensor, and right. Likewise.
   absl::Status Accept(const Guess& guess);
@@ -157,10 +161,10 @@ class GraphWalk {
   // Returns whether something of the wrong size was blamed, so that tensors may
   // have other shapes than the network says.
   bool HasOtherShapes() const { return has_other_shapes_; }
-  // Returns by entry whether nothing is wrong with it: it is explained, does
-  // not depend on inputs, or is only something on the way to entries that are
-  // fine.
-  std::vector<bool> UnblamedEntries() const;
+  // Returns by entry whether nothing is left to find out about it: it is
+  // explained or blamed with a tensor, does not depend on inputs, is behind one
+  // that was given up or a sound part, or is only on the way to such entries.
+  std::vector<bool> SettledEntries() const;
   // Returns whether it holds what an operation makes without an optional input.
   bool IsSoundPart(EntryId id) const;
   // Returns what a node reads, as tensors of the network.

@@ -80,7 +80,8 @@ class EditBudget {
 };
 
 struct RegionQuestion {
-  // GraphWalk::reference() before the entry was blamed.
+  // GraphWalk::reference() before the entry was blamed, with what the region
+  // makes unpinned.
   const FollowedReference& reference;
   const TensorMatcher& found;
   ValueId expected = kNoValue;

@@ -1,17 +1,22 @@
 // Which nodes are to blame, and for what.
 //
+// Begin here. alignment.cc makes the map of which entry holds which tensor,
+// graph_walk.cc judges the nodes, blame_search.cc finds what a wrong one should
+// have held, and region_edits.cc and operation_edits.cc which change of the
+// model makes its numbers; what others see of it is declared in nodewise/align.
+//
 // The walk explains the nodes one after the other by what they have read. The
-// first one that is not explained, though all that it has read is, is the
-// suspect. It need not be the culprit. Before it there may be a node that was
-// taken for healthy, since its wrong result is some other tensor of the
-// network; so those are tried first. Otherwise the suspect, or a node behind it
-// that is unexplained as well, should have held a tensor with which the next
-// nodes are right, and the guess that explains most of them names the culprit
-// and the operations between what it has read and that tensor. Small changes of
-// these operations are tried on the numbers that were read: one with which the
-// network makes what the node has made says what is wrong. If the best guess is
-// about a later node and no change explains it, a change that explains the
-// suspect alone decides for the suspect.
+// first one that is not explained, and not only on the way to nodes that are
+// (SettledEntries()), is the suspect. It need not be the culprit. Before it
+// there may be a node that was taken for healthy, since its wrong result is
+// some other tensor of the network; so those are tried first. Otherwise the
+// suspect, or a node behind it that is unexplained as well, should have held a
+// tensor with which the next nodes are right, and the guess that explains most
+// of them names the culprit and the operations between what it has read and
+// that tensor. Small changes of these operations are tried on the numbers that
+// were read: one with which the network makes what the node has made says what
+// is wrong. If the best guess is about a later node and no change explains it,
+// a change that explains the suspect alone decides for the suspect.
 //
 // Then the guess is taken for true, what lies behind is judged on the wrong
 // numbers, and the search begins anew, until nothing is left unexplained.
@@ -172,8 +177,8 @@ bool IsDerivedFromReads(const RegionSearch& search, ValueId id) {
   return true;
 }
 
-// Whether the node reads fewer than all values that are alike to this one, so
-// that it may have made this one.
+// Whether fewer of the entries read hold this value than there are values equal
+// to it (itself among these), and a few operations make it of what is read.
 bool MayBeMadeHere(const RegionSearch& search, ValueId id) {
   return static_cast<size_t>(search.CountReads(id)) <=
              search.walk.SharedWith(id).size() &&
@@ -377,9 +382,10 @@ ValueCulprit CulpritOf(const CulpritSearch& search, const Guess& guess) {
   return culprit;
 }
 
-// Takes the guess for right, and looks at what lies behind it.
-absl::Status Follow(CulpritSearch& search, const Guess& guess,
-                    const std::vector<FittingEdit>& edits) {
+// Adds the culprit of the guess, blames its entry, and judges again what lies
+// behind.
+absl::Status AddValueCulprit(CulpritSearch& search, const Guess& guess,
+                             const std::vector<FittingEdit>& edits) {
   const Network& network = search.walk.network();
   const WalkedEntry& walked = search.walk.entry(guess.entry);
   ValueCulprit culprit = CulpritOf(search, guess);
@@ -389,6 +395,8 @@ absl::Status Follow(CulpritSearch& search, const Guess& guess,
   }
   const bool is_near =
       walked.nearest.has_value() && walked.nearest->value == guess.value;
+  // Unless the walk knew the entry again as that tensor, it is far from it,
+  // however far.
   culprit.distance = is_near ? walked.nearest->distance : kInfinity;
   culprit.gave_up = search.budget.gave_up();
   culprit.edits_tried = search.budget.tried();
@@ -453,7 +461,7 @@ absl::StatusOr<std::vector<FittingEdit>> EditsFor(CulpritSearch& search,
 absl::Status FollowWithEdits(CulpritSearch& search, const Guess& guess) {
   NODEWISE_ASSIGN_OR_RETURN(const auto edits, EditsFor(search, guess, 1));
   if (guess.is_misread) search.walk.UnpinDependents(guess.value);
-  return Follow(search, guess, edits);
+  return AddValueCulprit(search, guess, edits);
 }
 
 absl::Status FollowMisread(CulpritSearch& search, Guess guess) {
@@ -522,7 +530,7 @@ absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
 
 // Returns the first output of the node that is not fine.
 EntryId GiveUpOn(CulpritSearch& search, NodeId node) {
-  const std::vector<bool> fine = search.walk.UnblamedEntries();
+  const std::vector<bool> fine = search.walk.SettledEntries();
   std::optional<EntryId> first;
   for (const EntryId entry : EntriesMadeBy(search.walk.graph(), node)) {
     if (fine[Index(entry)]) continue;
@@ -615,7 +623,7 @@ absl::Status Examine(CulpritSearch& search, NodeId suspect) {
   NODEWISE_ASSIGN_OR_RETURN(const bool is_right,
                             AcceptIfClean(search, *found.guess));
   return is_right ? absl::OkStatus()
-                  : Follow(search, *found.guess, found.edits);
+                  : AddValueCulprit(search, *found.guess, found.edits);
 }
 
 // Outputs that no input changes have not been looked at so far.
@@ -633,7 +641,7 @@ absl::Status AddWrongConstants(CulpritSearch& search) {
 }
 
 void FillEntries(CulpritSearch& search) {
-  const std::vector<bool> fine = search.walk.UnblamedEntries();
+  const std::vector<bool> fine = search.walk.SettledEntries();
   const std::vector<bool> behind = search.walk.EntriesBehindUnknown();
   std::vector<LocatedEntry>& entries = search.result.entries;
   for (const AlignedEntry& aligned : search.walk.scene().alignment.entries) {

@@ -125,7 +125,7 @@ class GuardedNetworks : public OuterCandidate {
 
   // Answers are handed out when all jobs are done, since a child may be in the
   // middle of the next one when something is wrong with it.
-  void Run(CandidateJobs jobs, ReadBytes take) override {
+  void Run(CandidateJobs jobs, Take take) override {
     std::vector<CandidateAnswer> answers;
     for (const CandidateJob& job : jobs) {
       answers.push_back(AllFail(job, Unknown("not run")));
