@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "contrib/emit_c/c_text.h"
+#include "contrib/emit_c/loop_nest.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/ops/arithmetic.h"
 #include "nodewise/support/status.h"
@@ -198,8 +199,10 @@ absl::Span<const Row> ElementRows();
 absl::Span<const Row> ProductRows();
 absl::Span<const Row> WindowRows();
 absl::Span<const Row> ReductionRows();
+absl::Span<const Row> NormRows();
 absl::Span<const Row> MoveRows();
 absl::Span<const Row> PickRows();
+absl::Span<const Row> FillRows();
 absl::Span<const Row> SignalRows();
 absl::Span<const Row> QuantizedRows();
 absl::Span<const Row> RecurrentRows();

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "contrib/emit_c/c_text.h"
+#include "contrib/emit_c/loop_nest.h"
 
 namespace nodewise::emit_c {
 namespace {
