@@ -101,12 +101,14 @@ constexpr ContribFunction GlowStepsRow(
   return row;
 }
 
-// The tables: layers, what is fused and classical models; quantized operators;
-// attention; Glow's, in four parts. If several rows have one name, the one of
+// The tables: layers and what is fused; classical models; quantized operators;
+// attention; Glow's, in five parts. If several rows have one name, the one of
 // the newest opset comes first.
 absl::Span<const ContribFunction> LayerFunctions();
+absl::Span<const ContribFunction> ClassicFunctions();
 absl::Span<const ContribFunction> QuantizedFunctions();
 absl::Span<const ContribFunction> AttentionFunctions();
+absl::Span<const ContribFunction> GlowQuantizedFunctions();
 absl::Span<const ContribFunction> GlowElementFunctions();
 absl::Span<const ContribFunction> GlowLayerFunctions();
 absl::Span<const ContribFunction> GlowLookupFunctions();

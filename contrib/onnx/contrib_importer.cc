@@ -11,9 +11,9 @@ namespace nodewise {
 namespace {
 
 constexpr absl::Span<const ContribFunction> (*kTables[])() = {
-    LayerFunctions,       QuantizedFunctions, AttentionFunctions,
-    GlowElementFunctions, GlowLayerFunctions, GlowLookupFunctions,
-    GlowShapeFunctions};
+    LayerFunctions,     ClassicFunctions,       QuantizedFunctions,
+    AttentionFunctions, GlowQuantizedFunctions, GlowElementFunctions,
+    GlowLayerFunctions, GlowLookupFunctions,    GlowShapeFunctions};
 
 size_t NumInputs(const ContribFunction& function, const proto::Node& node) {
   const size_t count = function.inputs.size();

@@ -25,6 +25,7 @@ add_dependencies(nodewise_onnx_proto nodewise_onnx_header)
 target_sources(nodewise_contrib PRIVATE
   onnx/attention_functions.cc
   onnx/nested_importer.cc
+  onnx/classic_functions.cc
   onnx/contrib_importer.cc
   onnx/constant_folder.cc
   onnx/function_body.cc
@@ -32,11 +33,13 @@ target_sources(nodewise_contrib PRIVATE
   onnx/glow_importer.cc
   onnx/glow_layer_functions.cc
   onnx/glow_lookup_functions.cc
+  onnx/glow_quantized_functions.cc
   onnx/glow_shape_functions.cc
   onnx/graph_importer.cc
   onnx/layer_functions.cc
   onnx/model_links.cc
   onnx/node_importer.cc
+  onnx/onnx_case.cc
   onnx/onnx_exporter.cc
   onnx/onnx_importer.cc
   onnx/opaque_node.cc
