@@ -33,7 +33,7 @@ constexpr double kBytesPerMiB = 1 << 20;
 // had lines of its own before.
 constexpr size_t kNamedLayers = 8;
 
-// Glow's flags have no such thing: the other command does.
+// Glow's flags have nothing for these ways, but the command nodewise has.
 constexpr std::pair<Way, std::string_view> kCommands[] = {
     {Way::kDims, "nodewise convert --dim"},
     {Way::kFreeze, "nodewise convert --freeze"},
@@ -140,7 +140,6 @@ void LogResult(const DebuggerFlags& flags, const Answer& answer) {
                       inherits, unclear));
 }
 
-// Whether the layers match by the rule.
 bool DoMatch(const DebuggerFlags& flags, const Answer& answer) {
   const LocateResult& located = *answer.evidence.located;
   // Rounding errors add up from layer to layer, so that results drift apart
@@ -164,7 +163,8 @@ absl::StatusOr<bool> CompareAll(const DebuggerFlags& flags) {
     std::string folder = flags.dump_tensors ? flags.dump_dir : "";
     if (samples.size() > 1) {
       LogLine("Inputs: " + Printable(samples[i].from));
-      // No sample's files are in the place of another's.
+      // Each sample has a folder of its own, so that none writes over another's
+      // files.
       if (!folder.empty()) folder += fmt::format("/sample_{}", i + 1);
     }
     LayerLog log(std::move(folder), JudgesByBounds(flags)

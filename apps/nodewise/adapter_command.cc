@@ -121,7 +121,8 @@ class UseAdapter : public Command {
                        ": means nothing for new, expected check or learn");
   }
 
-  // The protocol goes with it, so that it runs wherever the two are taken.
+  // The protocol goes with the new adapter, which then runs wherever the two
+  // are taken.
   absl::StatusOr<Report> New() const {
     namespace fs = std::filesystem;
     const std::string path =
@@ -184,7 +185,7 @@ class UseAdapter : public Command {
     load.inputs.seed = seed;
     NODEWISE_ASSIGN_OR_RETURN(Session session,
                               LoadForeign(load, foreign_, report));
-    // The report says what is wrong with it.
+    // The report already says what is wrong with the model.
     if (report->status != Report::Status::kOk) return Tried();
     // Some runtimes read the model's own file, beside its data, so it is named.
     CheckedNetwork own{program_, session.network, session.NamedInputs()};
@@ -201,7 +202,9 @@ class UseAdapter : public Command {
     }
     NODEWISE_ASSIGN_OR_RETURN(ForeignTarget program,
                               ProgramNamed("PROGRAM", program_, foreign_));
-    // As the runtime is used, not one operation at a time.
+    // These networks run whole, as a user runs a model, and not one operation
+    // at a time: then outputs may have other sides of 1 than they should, or
+    // integers of another type.
     program.takes_other_forms = true;
     NODEWISE_ASSIGN_OR_RETURN(auto networks, Networks(seed));
     return Tried{ProgramOf(std::move(program)), std::move(networks)};

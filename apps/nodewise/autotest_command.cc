@@ -23,7 +23,7 @@
 namespace nodewise {
 namespace {
 
-// The bound of a run that only time ends.
+// The bound of --runs; a run that only time ends has it as well.
 constexpr uint64_t kMostTestRuns = 1'000'000'000;
 constexpr uint64_t kMostSetsOfOne = 4096;
 constexpr uint64_t kMostSeconds = 7 * 86'400;
@@ -32,7 +32,8 @@ constexpr uint64_t kUsualRuns = 1000;
 // compiled, so several sets of values share one; networks vary more by shape.
 constexpr uint64_t kUsualSets = 16;
 constexpr uint64_t kUsualSetsOfNetworks = 4;
-// Findings of networks are of any operator.
+// Networks with more than three kinds of operators all count as one operator,
+// so findings under that name may be of any; the usual 3 would be too few.
 constexpr size_t kMostNetworks = 100;
 constexpr int64_t kUsualLimitMs = 10'000;
 // The share of a limited time that may go into shrinking one finding.

@@ -60,7 +60,7 @@ class ConvertModel : public Command {
     }
     NODEWISE_RETURN_IF_ERROR(CheckOptions());
     NODEWISE_RETURN_IF_ERROR(CheckPasses(load_.passes));
-    // This verb shows them; others would run the reference for nothing.
+    // This verb shows errors; others would run the reference for nothing.
     load_.precision.measure_errors = true;
     if (!emit_.empty()) load_.lowering.no_layouts = true;  // C gains nothing.
     const bool writes = !output_.empty();
@@ -68,7 +68,7 @@ class ConvertModel : public Command {
     load_.keeps_opaque = !writes && !text_.empty();
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded, Load(&report));
     if (report.status != Report::Status::kOk) return report;
-    // The text may have them: it is for reading, and runs nowhere.
+    // A text may have unknown operators: it is for reading, and runs nowhere.
     if (writes && !loaded.opaque->operators.empty()) {
       return Unimplemented(
           "{}: has opaque operations, which no artefact can hold ({}), "
@@ -90,7 +90,8 @@ class ConvertModel : public Command {
   }
 
  private:
-  // Each of these is an answer of its own; without all three there is none.
+  // A folder, a text and a table of sensitivity are answers of their own;
+  // without all three there is none.
   absl::Status CheckOptions() const {
     if (output_.empty() && text_.empty() && !load_.precision.sensitivity) {
       return InvalidArgument(

@@ -37,7 +37,7 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
       if (!ReadNumber(text.substr(kAbove.size()), &limit) || !(limit >= 0)) {
         return BadValue("--stop-on", word, "a number behind abs>");
       }
-      // Each asks for a stop, so the smallest limit counts.
+      // Each limit asks for a stop, so the smallest one counts.
       values.above = std::min(values.above.value_or(limit), limit);
     } else {
       return BadValue(

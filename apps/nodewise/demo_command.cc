@@ -46,7 +46,7 @@ class Demonstrate : public Command {
   }
 
   absl::StatusOr<Report> Run() override {
-    // In the current folder, as its files are there to be looked at.
+    // The files are there to be looked at, so they lie in the current folder.
     if (folder_.empty()) folder_ = "nodewise_demo";
     // Seeds count from 1, and take one exchange after the other.
     exchange_ = DemoExchanges()[(seed() - 1) % DemoExchanges().size()];
@@ -94,8 +94,8 @@ class Demonstrate : public Command {
     LowerOptions plain;
     plain.makers = {CKernels()};
     NODEWISE_ASSIGN_OR_RETURN(Lowered lowered, Lower(wrong, "net", plain));
-    // It is asked for a library right away, so that one which is there and does
-    // not work counts as none.
+    // The compiler is tried right away, so that one which is there and does not
+    // work counts as none.
     const auto compiler = CCompiler::Create();
     if (compiler.ok()) return CompileC(**compiler, lowered);
     why_no_compiler_ = std::string(MessageOf(compiler.status()));

@@ -112,7 +112,7 @@ class DumpNetwork : public Command {
                               LoadForeign(load_, foreign_, &report));
     if (report.status != Report::Status::kOk) return report;
     ShowTarget(loaded, &report);
-    // It is there that names are selected, and may leave none.
+    // DumpForeign() selects the names, and may find none.
     auto dump =
         DumpForeign(*loaded.program, {loaded.network, loaded.model_file},
                     loaded.NamedInputs(), record_, runs_.value_or(1));
@@ -191,7 +191,7 @@ class DumpNetwork : public Command {
   bool RunAll(DebugExecutor* executor, Report* report) const {
     Progress bar("dump");
     ProgressObserver progress(executor->graph(), &bar);
-    // It watches these runs alone, and not the plain one that follows.
+    // The bar shows these runs alone, and not the plain one that follows.
     executor->AddObserver(&progress);
     RecordedRunOptions options;
     // The bound of --runs keeps it an int.

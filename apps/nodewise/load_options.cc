@@ -64,7 +64,7 @@ absl::StatusOr<std::optional<Backend>> BackendOf(
     return options.reference ? std::optional(Backend::kReference)
                              : std::nullopt;
   }
-  // It contradicts nothing if both options ask for the reference.
+  // --reference contradicts nothing if --backend asks for the reference, too.
   if (options.backend == "reference") return Backend::kReference;
   if (options.backend != "onednn") {
     return BadValue("--backend", options.backend, "onednn or reference");
@@ -341,7 +341,7 @@ void AddPrecisionOptions(OptionList* options, PrecisionChoice* choice) {
   });
 }
 
-// Locate has it as well, where a function is suspected or missing.
+// Locate has this option as well, where a function is suspected or missing.
 CommandOption StandInOption(std::vector<std::string>* expressions) {
   return {"--stand-in", "REGEX",
           "has the reference compute the nodes in whose name, key or function "
@@ -390,7 +390,7 @@ absl::StatusOr<Session> LoadTarget(const LoadOptions& options, Report* report,
   NODEWISE_ASSIGN_OR_RETURN(TargetSpec spec, SpecOf(options));
   spec.keeps_open_sizes = open == OpenSizes::kKept;
   NODEWISE_ASSIGN_OR_RETURN(Session session, OpenReported(spec, report));
-  // A line is enough here: convert, which made it so, shows more.
+  // One line is enough here: convert shows each change of precision.
   if (session.precision != nullptr) {
     report->notes.push_back(PrecisionLine(*session.precision));
   }
@@ -419,7 +419,7 @@ absl::StatusOr<Session> Opened(absl::StatusOr<Session> session,
 absl::StatusOr<NameAndValue> SplitAtEquals(std::string_view option,
                                            const std::string& text,
                                            std::string_view expected) {
-  // At the first one: a file's name may hold another.
+  // The first '=' counts: a file's name may hold another.
   const size_t equals = text.find('=');
   if (equals != 0 && equals != std::string::npos && equals + 1 != text.size()) {
     return NameAndValue{text.substr(0, equals), text.substr(equals + 1)};

@@ -22,13 +22,13 @@
 namespace nodewise {
 namespace {
 
-// Each of them is a whole run of TARGET.
+// Each repetition is a whole run of TARGET.
 constexpr uint64_t kMostRunsAgain = 10'000;
 // The bound of --worst and of --top; real lists are far shorter.
 constexpr uint64_t kMostSamples = 1'000'000;
 constexpr uint64_t kMostSeconds = kMostTimeLimitMs / 1000;
-// It stands in the place of a file of inputs. A file of that name can still be
-// given as ./exact.
+// This word stands in the place of a file of inputs. A file of that name can
+// still be given as ./exact.
 constexpr std::string_view kExact = "exact";
 
 // What is asked is a Question: what is right, what is judged, and how it is

@@ -174,7 +174,7 @@ Report UnknownCommand(const std::string& name) {
 // Returns the command that says which node ended the process.
 std::string IsolatingCommand(const CommandRow& row,
                              const Arguments& arguments) {
-  // Each of these is another way to run, or writes a file again.
+  // Each of these options is another way to run, or writes a file again.
   const std::vector<std::string> except = {
       "--output",   "--repeat", "--until",   "--patch",         "--stop-on",
       "--sanitize", "--sweep",  "--isolate", "--time-limit-ms", "--archive"};
@@ -295,7 +295,8 @@ int Show(Report report, const Task& task) {
   if (std::string note = NoteOfLeftThread(); !note.empty()) {
     report.notes.push_back(std::move(note));
   }
-  // Wherever such findings were made, they are shown with every verb.
+  // Findings about the floating-point environment are shown with every verb,
+  // wherever they were made.
   report.float_findings = TakeFloatFindings();
   // The archive comes first: a report on stdout says that it is there.
   if (!WriteArchive(report, task)) return 2;
@@ -324,7 +325,7 @@ int Show(Report report, const Task& task) {
 bool is_finished = false;
 void RefuseEarlyExit() {
   if (is_finished || getpid() != main_process) return;
-  // OpenMP's library does it, for one, when it can have no thread.
+  // OpenMP's library, for one, calls exit() when it can have no thread.
   const bool is_short = MemoryIsShort();
   if (IsSupervised()) {
     if (is_short) NoteShortMemory();
@@ -357,8 +358,8 @@ int Main(Arguments arguments) {
   // The document says how it was asked for.
   Arguments command = {"nodewise"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  // Looked for before the options are parsed, as errors of the parsing are a
-  // document, too.
+  // --json is looked for before the options are parsed, as errors of the
+  // parsing are a document, too.
   const bool json = Has(arguments, "--json");
   std::string verb = arguments[0];
   arguments.erase(arguments.begin());
@@ -404,7 +405,8 @@ int Main(Arguments arguments) {
 }  // namespace nodewise
 
 int main(int argc, char** argv) {
-  // Compiled code leaves it for its own environment, and comes back from there.
+  // Compiled code leaves this environment for its own, and comes back from
+  // there.
   const nodewise::DefaultFloatEnvironment floats;
   nodewise::SetNamesOfWays(&nodewise::OptionOf);
   nodewise::EndWithStatus("nodewise", 2);

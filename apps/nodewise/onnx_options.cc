@@ -13,7 +13,7 @@
 namespace nodewise {
 namespace {
 
-// In the place of a file of samples.
+// "random:SEED" in the place of a file of samples draws one.
 constexpr std::string_view kRandom = "random:";
 
 absl::StatusOr<uint64_t> SeedIn(const std::string& text) {

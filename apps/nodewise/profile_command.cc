@@ -123,7 +123,7 @@ class ProfileNetwork : public Command {
     const GraphTarget& target = *loaded.target;
     NODEWISE_ASSIGN_OR_RETURN(const auto executor,
                               MakerOfDebugExecutors(target, loaded.inputs)({}));
-    // What comes then is about both builds, and has no table of one.
+    // With --against, the answer is about both builds, and has no table of one.
     if (!against_.empty()) {
       return ProfileBoth(loaded, executor.get(), std::move(report));
     }
@@ -263,7 +263,7 @@ class ProfileNetwork : public Command {
 #endif
   }
 
-  // 0 stands for all of them.
+  // 0 stands for all rows.
   size_t MostRows() const {
     return all_ ? 0 : static_cast<size_t>(top_.value_or(kShownLines));
   }
@@ -308,8 +308,8 @@ class ProfileNetwork : public Command {
     for (uint64_t run = 0; run < warm_up + runs; ++run) {
       update(run, warm_up + runs);
       for (size_t turn = 0; turn < 2; ++turn) {
-        // They take turns at being first, so that neither always runs behind
-        // the other.
+        // The builds take turns at being first, so that neither always runs
+        // behind the other.
         const size_t side = (turn + run) % 2;
         const absl::Status status = executors[side]->RunTimed();
         if (!status.ok()) {
@@ -346,7 +346,8 @@ class ProfileNetwork : public Command {
       report->notes.insert(report->notes.end(), profile.notes.begin(),
                            profile.notes.end());
     } else {
-      // Groups of nodes stand in the place of the table of nodes.
+      // --by asks for groups in place of nodes: with both tables, each time
+      // would be shown twice.
       if (!Grouping().has_value()) {
         report->text +=
             "\n" + ProfileTable(graph, summary, profile, table) + "\n\n";

@@ -93,7 +93,7 @@ class WriteRepros : public Command {
     if (output_.empty()) {
       return InvalidArgument("-o: is missing, expected the folder to write");
     }
-    // Exactly one of the two.
+    // --node and --all-nodes exclude each other, and one of them is needed.
     if (node_.empty() != all_nodes_) {
       return InvalidArgument("--node: expected a node, or --all-nodes instead");
     }

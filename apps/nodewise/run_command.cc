@@ -116,7 +116,7 @@ class RunNetwork : public Command {
  private:
   const std::string& target() const { return load_.target.target; }
 
-  // Nothing can be looked into there: only its outputs come back.
+  // Nothing can be looked into in another program: only its outputs come back.
   absl::StatusOr<Report> RunInOtherProgram() {
     const std::string_view given =
         threads_.has_value() ? "--threads" : debug_.Given();

@@ -47,7 +47,7 @@ struct WorkerReport {
   std::atomic<int> signal{0};
   std::atomic<bool> has_address{false}, is_other_thread{false};
   std::atomic<uint64_t> address{0};
-  // When it crashed or gave up.
+  // Whether memory was short when the worker crashed or gave up.
   std::atomic<bool> is_memory_short{false};
   // A thread that was left behind and has crashed: the signal, and by which
   // node, -1 if that is unknown.
@@ -134,7 +134,7 @@ class WaitedSignals {
     sigfillset(&all_);
     sigprocmask(SIG_SETMASK, &all_, &mask_);
     sigaction(SIGCHLD, nullptr, &on_child_);
-    // Where it is ignored, the kernel forgets how children end.
+    // Where SIGCHLD is ignored, the kernel forgets how children end.
     std::signal(SIGCHLD, SIG_DFL);
   }
   void Restore() const {

@@ -192,7 +192,7 @@ std::string EntryText(const RegionCode& code, const std::string& symbol,
 // first of these nodes.
 class FunctionList {
  public:
-  // Returns the symbol.
+  // Returns the symbol of the node's function, which it may share.
   std::string Add(const RegionCode& code, const GraphNode& node,
                   const Region& region) {
     const std::string key = ParametersText(code) + TypesText(code) + code.body;

@@ -37,8 +37,8 @@ absl::Status WritePassed(OperationCode& code) {
   }
   return absl::OkStatus();
 }
-// Whether it trains may be known only when it runs: input 2 says so, and a
-// ratio of 0 (input 1) drops nothing even then.
+// Whether a Dropout trains may be known only when it runs: input 2 says so, and
+// a ratio of 0 (input 1) drops nothing even then.
 absl::Status WriteDropout(OperationCode& code) {
   if (code.has(2)) {
     code.code().Line(
@@ -48,8 +48,8 @@ absl::Status WriteDropout(OperationCode& code) {
   }
   return WritePassed(code);
 }
-// Below opset 7 it trains unless it is told not to, but a ratio of 0 drops
-// nothing.
+// Below opset 7 a Dropout trains unless it is told not to, but a ratio of 0
+// drops nothing.
 absl::Status WriteDropout6(OperationCode& code) {
   const auto& op = *code.As<ops::Dropout6>();
   if (!op.is_test && op.ratio != 0) return Refuse("attribute is_test: is 0");

@@ -172,8 +172,8 @@ absl::Status WriteGroupNorm(OperationCode& code) {
   return WriteGroups(code, op.num_groups, kByChannel, op.epsilon);
 }
 
-// Its epsilon is that of the function in ONNX: a float, added to the deviation
-// and not to the variance.
+// MeanVarianceNormalization has the epsilon of its function in ONNX: a float,
+// added to the deviation and not to the variance.
 absl::Status WriteMeanVariance(OperationCode& code) {
   const auto& op = *code.As<ops::MeanVarianceNormalization>();
   Norm norm;

@@ -121,8 +121,8 @@ void WriteCopy(OperationCode& operation) {
                         operation.in(0).name, y.count());
 }
 
-// Sides of the indices other than the axis may be shorter than those of the
-// data: places are theirs then.
+// A side of the indices other than the axis may be shorter than that side of
+// the data, whose first places it then stands for.
 absl::Status WriteScatterElements(OperationCode& operation) {
   const auto& op =
       operation

@@ -98,7 +98,7 @@ void WriteByRows(CodeWriter* code, const Product& product) {
   code->Close();
 }
 
-// Where both factors of an element lie one behind the other.
+// Fits where both factors of an element lie one behind the other.
 void WriteByDots(CodeWriter* code, const Product& product) {
   code->For("m", product.rows);
   code->Each("n", product.columns,

@@ -62,14 +62,12 @@ absl::Status WriteFold(OperationCode& operation, const Fold& fold,
   return absl::OkStatus();
 }
 
-// The mean of floats.
 absl::Status WriteMean(OperationCode& code, const std::vector<bool>& is_taken) {
   const int64_t count = CountTaken(code.in(0).sizes, is_taken);
   return WriteFold(code, {"double", "0", "r += x;", "r / " + CountText(count)},
                    is_taken);
 }
 
-// The sides that a reduction takes together.
 absl::StatusOr<std::vector<bool>> ReducedSidesOf(const OperationCode& code) {
   const auto& op =
       code.Common<ops::ReduceAttributes, ops::ReduceSum, ops::ReduceMean,

@@ -88,7 +88,7 @@ std::string NearestText(OperationCode& code, const ResizedPart& part,
   return fmt::format("{}[{}]", code.store().Table(index), o);
 }
 
-// Elements are moved as they are.
+// Elements are only moved, so nothing is rounded.
 void WriteNearest(OperationCode& operation,
                   const std::vector<ResizedPart>& parts) {
   CodeWriter& code = operation.code();

@@ -356,7 +356,7 @@ absl::Status WriteIntegerConv(OperationCode& code,
       {CentredCopy(code, slots.a, slots.a_zero, one), w, sums, "", "uint32_t"});
 }
 
-// Its sums are its output.
+// The sums of a ConvInteger are its output.
 absl::Status WriteConvInteger(OperationCode& code) {
   return WriteIntegerConv(code, *code.As<ops::ConvInteger>(),
                           kIntegerProductSlots, code.out());

@@ -18,9 +18,9 @@ enum class Part {
   kElementwise,  // Computes each element from those at its place.
 };
 
-// Their results stay in registers or the cache while what is fused behind them
-// is computed. Operators of other domains are never fused, even if they have
-// such a name.
+// The results of these operators stay in registers or the cache while what is
+// fused behind them is computed. Operators of other domains are never fused,
+// even if they have such a name.
 constexpr std::string_view kHeads[] = {"Conv", "ConvInteger", "ConvTranspose",
                                        "Gemm", "MatMul",      "MatMulInteger"};
 

@@ -130,7 +130,6 @@ absl::Status CheckKinds(const std::vector<PostOp>& list) {
   return absl::OkStatus();
 }
 
-// Describes input `i`, broadcast, beside the output.
 absl::StatusOr<Desc> BesideOutput(const Call& call, size_t i) {
   return BroadcastDesc(call, i, call.output_sizes(), call.output_layout());
 }

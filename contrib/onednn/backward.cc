@@ -138,7 +138,8 @@ class BackwardRun {
     read_.emplace_back(argument, placed);
   }
   void Make(int argument) { made_.push_back(argument); }
-  // Both primitives have it: what the first has made.
+  // The backward primitive reads what the forward one has made, as the same
+  // argument.
   void Keep(int argument) { kept_.push_back(argument); }
   // Runs a primitive with all the arguments that have been told, and forgets
   // them. A primitive says how each argument has to lie; what is read or handed
@@ -354,11 +355,13 @@ absl::Status RunGlobalPool(BackwardRun& run) {
   return PoolGradient(run, GlobalPool(run.call(), kAlgorithm));
 }
 
-// The gradient of a function is calculated from what the function was of.
+// oneDNN calculates these gradients from the input of the function, and not
+// from its result.
 absl::Status RunFunction(BackwardRun& run) {
   const OpAttrs& op = run.call().op();
   std::optional<Activation> function = FunctionOf(op);
-  // All others have forward kernels as well.
+  // Log and Mish have gradients alone; all others have forward kernels, which
+  // FunctionOf() knows.
   if (op.As<ops::Log>() != nullptr) {
     function = {{{Algorithm::eltwise_log, 0, 0, std::nullopt}}};
   } else if (op.As<ops::Mish>() != nullptr) {
@@ -372,7 +375,7 @@ absl::Status RunFunction(BackwardRun& run) {
   return run.GiveSourceGradient(plan);
 }
 
-// Its gradient is calculated from its results.
+// The gradient of a Softmax is calculated from its results.
 template <typename Class, Algorithm kAlgorithm>
 absl::Status RunSoftmax(BackwardRun& run) {
   NODEWISE_ASSIGN_OR_RETURN(const int side,

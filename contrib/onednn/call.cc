@@ -228,7 +228,7 @@ absl::Status Call::RequireAllFloat32() const {
                 ToString(output_dtype()));
 }
 
-// A tensor that both layouts are the same to is plain.
+// A tensor whose bytes are the same in both layouts counts as plain.
 absl::Status Call::RequirePlain(size_t i) const {
   if (!is_given(i) || layout(i) == TensorLayout::kPlain ||
       !HasLayouts(inputs_[i].input->type)) {

@@ -24,7 +24,7 @@ absl::Status AddReorder(ProgramBuilder& program, const Desc& from,
 
 using ops::Interpolation;
 
-// The operator's attributes that matter here.
+// What Resize and Upsample have in common of their attributes.
 struct ResizeKind {
   Interpolation mode = Interpolation::kNearest;
   size_t scales = 1;  // The inputs.
@@ -199,7 +199,7 @@ absl::Status BuildReshape(ProgramBuilder& program) {
   return AddReorder(program, bytes, bytes);
 }
 
-// Between tensors that lie alike it is a copy.
+// An Identity between tensors that lie alike is a copy.
 absl::Status BuildIdentity(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(const Desc from, call.InputDesc(0));

@@ -100,8 +100,8 @@ absl::StatusOr<float> BatchNormEpsilon(const OpAttrs& attrs) {
   return epsilon;
 }
 
-// Behind it oneDNN fuses a ReLU at most, and says so when the primitive is
-// planned.
+// Behind a batch normalization oneDNN fuses a ReLU at most, and says so when
+// the primitive is planned.
 absl::Status BuildBatchNorm(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(const float epsilon, BatchNormEpsilon(call.op()));

@@ -18,7 +18,7 @@ dnnl::primitive_attr AttrOf(const Attributes& attributes) {
 #if DNNL_VERSION_MAJOR >= 3
     list.append_eltwise(op.algorithm, op.alpha, op.beta);
 #else
-    // It has a scale of its own in this version, which is 1.
+    // In version 2 each function has a scale of its own, which is 1.
     list.append_eltwise(1, op.algorithm, op.alpha, op.beta);
 #endif
   }
@@ -84,7 +84,7 @@ absl::StatusOr<Planned> PlanRescaled(const Attributes& attributes, int scaled,
 
 #else
 
-// The attributes say all of the rescaling.
+// In version 2 the attributes say all of the rescaling.
 template <typename Primitive, typename... Args>
 absl::StatusOr<Planned> PlanRescaled(const Attributes& attributes, int, int,
                                      const Args&... args) {

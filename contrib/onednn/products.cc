@@ -13,8 +13,9 @@
 namespace nodewise::onednn {
 namespace {
 
-// Whether an operand beside the output is one number, one row, or has the
-// output's own sizes, which it keeps when the rows are folded.
+// Whether an operand of a post-operation still fits when the batches of the
+// product become rows of one matrix: a number and a row are repeated over rows
+// in either form, and one with the output's sizes is folded as the output is.
 bool IsFoldable(const Call& call, size_t i) {
   const Sizes& own = call.sizes(i);
   const Sizes& output = call.output_sizes();
@@ -24,7 +25,8 @@ bool IsFoldable(const Call& call, size_t i) {
          count == own.back();
 }
 
-// Folding would change what other operands are broadcast over.
+// One operand that does not fit keeps the batches: as rows of one matrix, they
+// would have it repeated over other rows.
 bool AreAllFoldable(const Call& call, size_t first) {
   for (size_t i = first; i < call.num_inputs(); ++i) {
     if (call.is_given(i) && !IsFoldable(call, i)) return false;
@@ -32,7 +34,7 @@ bool AreAllFoldable(const Call& call, size_t first) {
   return true;
 }
 
-// Describes an operand beside an output of these sizes.
+// A row, and one number, become a matrix with one row, which oneDNN repeats.
 absl::StatusOr<Desc> OtherDesc(const Call& call, size_t i,
                                const MatMulSizes& sizes) {
   NODEWISE_RETURN_IF_ERROR(call.RequirePlain(i));

@@ -45,8 +45,8 @@ struct Slots {
 constexpr Slots kIntegerSlots = {2, 1, 3, false};
 constexpr Slots kQLinearSlots = {2, 3, 5, true};
 
-// One that is not given is 0. A list of several is refused: oneDNN has one for
-// each tensor.
+// A zero point that is not given is 0. A list of several is refused: oneDNN has
+// one for each tensor.
 absl::StatusOr<int32_t> ZeroPoint(const Call& call, size_t i) {
   if (!call.has(i)) return 0;
   NODEWISE_ASSIGN_OR_RETURN(const double zero, OneNumber(call, i));

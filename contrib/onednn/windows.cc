@@ -37,8 +37,7 @@ bool HasBatchNorm(const Call& call) {
   return def.domain.empty() && def.name == "BatchNormalization";
 }
 
-// Reads it. Refuses lists that are not constant, and numbers that are not
-// finite.
+// Refuses lists that are not constant, and numbers that are not finite.
 absl::StatusOr<ChannelRules> ReadBatchNorm(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_ASSIGN_OR_RETURN(const float epsilon,
@@ -94,7 +93,6 @@ absl::StatusOr<NDArray> FoldedWeights(
   return folded;
 }
 
-// Returns the bias with the rules in it.
 std::vector<float> FoldedBias(const NDArray* bias, const ChannelRules& rules) {
   std::vector<double> values(rules.channels.size());
   if (bias != nullptr) values = ToDoubles(*bias);
@@ -206,7 +204,7 @@ absl::Status AddConv(ProgramBuilder& program, ConvSpec spec,
   }
   NODEWISE_ASSIGN_OR_RETURN(
       Fused fused, FusePostOps(program, terms, {}, constants.num_folded));
-  // Its fast code has the same layout on both sides.
+  // oneDNN's fast code has one layout on both sides.
   NODEWISE_ASSIGN_OR_RETURN(const Desc given, call.InputDesc(0));
   NODEWISE_ASSIGN_OR_RETURN(spec.output, call.OutputDesc());
   spec.source = DescOf(call.sizes(0), DataType::f32, call.output_layout());
@@ -231,7 +229,7 @@ absl::Status AddConv(ProgramBuilder& program, ConvSpec spec,
   return program.Add(planned, fused.arguments);
 }
 
-// The demands of both operators on their tensors; input 1 are the weights.
+// What Conv and ConvTranspose demand of their tensors; input 1 are the weights.
 absl::Status CheckConv(const Call& call) {
   return All(call.RequireAllFloat32(), CheckConvRanks(call, 1),
              call.RequirePlain(1));
@@ -302,7 +300,7 @@ absl::Status AddPool(ProgramBuilder& program, PoolSpec spec) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(CheckPostOps(call));
   NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1));
-  // Its fast code has the same layout on both sides.
+  // oneDNN's fast code has one layout on both sides.
   NODEWISE_ASSIGN_OR_RETURN(const Desc given, call.InputDesc(0));
   NODEWISE_ASSIGN_OR_RETURN(const DataType type, DataTypeOf(call.dtype(0)));
   NODEWISE_ASSIGN_OR_RETURN(spec.output, call.OutputDesc());
@@ -320,7 +318,7 @@ absl::Status AddPool(ProgramBuilder& program, PoolSpec spec) {
   return program.Add(planned, fused.arguments);
 }
 
-// oneDNN has a maximum of these types as well.
+// Besides float32, oneDNN takes the maximum of these types.
 bool IsByte(DLDataType dtype) { return dtype == kInt8 || dtype == kUint8; }
 
 }  // namespace
@@ -403,8 +401,8 @@ absl::StatusOr<Desc> PlaceConvTranspose(const Call& call, ConvSpec* spec) {
   return SwappedWeights(call.sizes(1), op.group);
 }
 
-// The batch normalization behind it is folded by output channel, for which the
-// number of groups has to be known.
+// The batch normalization behind the operator is folded by output channel, for
+// which the number of groups has to be known.
 absl::Status BuildConvTranspose(ProgramBuilder& program) {
   const Call& call = program.call();
   NODEWISE_RETURN_IF_ERROR(CheckConv(call));

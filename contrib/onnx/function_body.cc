@@ -312,7 +312,6 @@ proto::Attribute DefaultOf(const FunctionAttribute& attribute) {
                         std::visit(ToValue(), attribute.fallback));
 }
 
-// Writes the function of one call.
 class FunctionWriter {
  public:
   explicit FunctionWriter(const ContribCall& call)
@@ -561,7 +560,6 @@ bool FunctionWriter::IsNeeded(std::string_view name, size_t index) const {
   return false;
 }
 
-// Leaves out the statements whose outputs nothing needs.
 void FunctionWriter::DropUnneeded() {
   std::set<std::string, std::less<>> needed;
   for (size_t i = 0; i < call_.function.outputs.size(); ++i) {
@@ -710,7 +708,6 @@ absl::Status FunctionWriter::CheckOutputs() const {
   return absl::OkStatus();
 }
 
-// Keeps the statements whose conditions hold.
 absl::Status FunctionWriter::KeepStatements() {
   std::vector<BodyStatement> body = ParseBody(call_.function.body);
   NODEWISE_RETURN_IF_ERROR(CheckWords(body));

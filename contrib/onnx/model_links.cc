@@ -135,8 +135,8 @@ class LinkChecker {
     }
   }
 
-  // Whether something around a body is called so: what stands before the one
-  // that is called so here reads that.
+  // Whether a value around a body has this name: what stands in the body before
+  // the node that makes the name reads that value.
   bool IsInOuterScope(const std::string& name) const {
     for (const LinkChecker* at = outer_; at != nullptr; at = at->outer_) {
       if (at->IsHere(name)) return true;

@@ -266,7 +266,8 @@ bool GraphImporter::BindInputs(const proto::Function& function,
       is_whole = false;
       continue;
     }
-    // A broken one is passed on too, so that other faults inside are reported.
+    // A broken input is passed on too, so that other faults inside are
+    // reported.
     formal = *actual;
   }
   return is_whole;
@@ -327,7 +328,7 @@ void GraphImporter::BindResults(const proto::Function& function,
     const std::string& name = function.output(i);
     Binding result{kNoValue, true};
     if (const Binding* const made = FindOrNull(inner.values, name)) {
-      // One that is there already is refused below, and needs no Identity.
+      // A name that is there already is refused below, and needs no Identity.
       const bool is_new = !parts.scope.values.contains(given);
       result = is_new && at < names.size()
                    ? Named(*made, names[at], parts.where, inner)

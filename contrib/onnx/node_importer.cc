@@ -142,7 +142,6 @@ void GraphImporter::ImportNode(const proto::Node& node, size_t index,
   ImportOperation(parts);
 }
 
-// A Constant node becomes a constant of the network, not an operation.
 void GraphImporter::ImportConstant(NodeParts& parts) {
   if (!ReadAttributes(parts)) return BreakOutputs(parts);
   absl::StatusOr<NDArray> tensor = InvalidArgument(

@@ -104,7 +104,7 @@ class GraphExporter {
   std::string NameOf(ValueId id) const {
     return id == kNoValue ? std::string() : names_.at(id);
   }
-  // Does so for what an operation reads, which is then needed.
+  // Returns the name of a value that an operation reads, which is then needed.
   std::string NameRead(ValueId id) {
     if (id != kNoValue) needed_.insert(id);
     return NameOf(id);
@@ -264,7 +264,7 @@ absl::Status GraphExporter::AddOpaque(const Operation& operation,
     names.outputs.push_back(NameOf(output));
   }
   NODEWISE_ASSIGN_OR_RETURN(*to, NodeOf(opaque, names));
-  // It has its own notes still, unless it took those of a call.
+  // The node has its own notes still, unless it took those of a call.
   if (to->metadata_props().empty()) WriteOrigin(operation, to);
   return absl::OkStatus();
 }

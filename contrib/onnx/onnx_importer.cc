@@ -92,7 +92,8 @@ void SetOpsetOfGlow(const proto::Graph& graph, ImportState* state) {
           kGlowDomain, name.substr(kGlowPrefix.size()), kNewestOpset);
       if (row != nullptr) opset = std::max(opset, row->opset);
     } else if (name != "Identity") {
-      // A mixture is none of Glow's; its operators mean what its opset says.
+      // A model that mixes both is not one of Glow's; its operators mean what
+      // its opset says.
       return;
     }
   }

@@ -374,7 +374,7 @@ void GraphImporter::Refuse(const absl::Status& why,
   const int* const model = FindOrNull(state_.opsets, domain);
   const int* const own = FindOrNull(*parts.scope.opsets, domain);
   const bool is_of_model = model != nullptr && own != nullptr && *own == *model;
-  // What is opaque already is at fault itself.
+  // An operation that is opaque already is at fault itself.
   if (parts.is_opaque || !absl::IsUnimplemented(why) ||
       !KeepsOpaque(is_of_model)) {
     state_.Error(parts.where, why);
@@ -383,7 +383,7 @@ void GraphImporter::Refuse(const absl::Status& why,
   AddOfOperator(parts, network_kinds::kUnsupported, Severity::kWarning,
                 fmt::format("becomes opaque: {}", MessageOf(why)), "");
   parts.is_opaque = true;
-  // They are read anew: attributes that became inputs are in the node.
+  // Inputs are read anew: attributes that became inputs are in the node.
   parts.inputs.clear();
   ImportOpaque(std::move(outputs), parts);
 }

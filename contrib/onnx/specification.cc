@@ -414,7 +414,8 @@ class Specification {
   }
 
   void CheckFunctions(const Opsets& imports) {
-    // What the model does not import counts as the first function has it.
+    // A domain that the model does not import counts as the first function has
+    // it.
     Opsets all = imports;
     for (const proto::Function& function : model_.functions()) {
       for (const auto& [domain, version] : ImportsOf(function.opset_import())) {
@@ -443,7 +444,7 @@ class Specification {
       CheckVersion(node, place, imports, of_model);
     });
     CheckNodes(function.node(), around, &names);
-    // Their outputs are among the names by now.
+    // The outputs of all nodes are among the names by now.
     VisitNodes(function, around, [&](const auto& node, const auto& place) {
       CheckReads(node, place, names.here);
     });

@@ -48,7 +48,7 @@ void AssignConstant(const UserModel::Value& value, const std::string& free_name,
     }
   }
   EraseNamed(value.name, graph->mutable_output());
-  // A second statement of its type might not agree.
+  // A second statement of the type might not agree with the first.
   EraseNamed(value.name, graph->mutable_value_info());
   WriteValue(value, graph->add_input());
 }

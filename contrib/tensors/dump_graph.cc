@@ -41,7 +41,8 @@ absl::Status CheckIsGraphOfRun(const std::string& folder, const Graph& graph) {
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(text.status());
   Graph of_run, expected;
-  // Both are brought into the debugger's form, in which they must be alike.
+  // Both graphs are brought into the debugger's form, in which they must be
+  // alike.
   DiagnosticList diagnostics;
   const bool are_read =
       ParseDumpedGraph(*text, &of_run, &diagnostics) &&

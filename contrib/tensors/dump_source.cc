@@ -55,7 +55,6 @@ struct Item {
   bool has_channels_last = false;
 };
 
-// The items and the names that they point to.
 struct Joined {
   std::vector<Item> items;
   std::map<uint32_t, std::string> keys;  // By node.

@@ -42,7 +42,7 @@ absl::StatusOr<SpoolFile> SpoolFile::Create(const std::string& path) {
   const int nameless = open(folder.empty() ? "." : folder.c_str(),
                             O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (nameless >= 0) return SpoolFile(path, nameless);
-  // Not every file system has such files.
+  // Not every file system has files without names.
   std::string name = path + ".XXXXXX";
   const int descriptor = mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0) return SystemError(path, "cannot create beside it");

@@ -615,7 +615,7 @@ absl::StatusOr<std::string> WriteTensorProto(const NamedTensor& tensor) {
 absl::StatusOr<std::vector<NamedTensor>> ParseTensorGroup(
     absl::Span<const uint8_t> bytes, const std::string& where) {
   NODEWISE_ASSIGN_OR_RETURN(auto fields, FieldsOf(bytes, where));
-  // Only a tensor has a number there; a graph and a model have a name.
+  // Only a tensor has a number as its field 2; a graph and a model have a name.
   if (HasField(fields, kDataTypeOfTensor, kVarint)) {
     NODEWISE_ASSIGN_OR_RETURN(auto tensor, ParseTensorProto(bytes, where));
     return std::vector<NamedTensor>{std::move(tensor)};

@@ -163,8 +163,8 @@ absl::StatusOr<std::unique_ptr<TensorSource>> OpenTensorSource(
   std::error_code error;
   if (fs::is_directory(path, error)) return OpenFolder(path, names);
   const fs::path file(path);
-  // That file is a .params file like others, and is read as one if no dump is
-  // around it.
+  // output_tensors.params is a .params file like others, and is read as one if
+  // no dump is around it.
   if (file.filename() == kDumpTensorsFile && fs::exists(file, error)) {
     const fs::path folder = file.parent_path();
     auto dump = OpenDumpSource(folder.empty() ? "." : folder.string());

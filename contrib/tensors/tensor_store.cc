@@ -94,8 +94,8 @@ StoredTensor::~StoredTensor() { store_->Remove(this); }
 
 absl::StatusOr<NDArray> StoredTensor::Load() {
   if (!tensor_.defined()) return store_->Map(this);
-  // It moves to the end of the list, as the one that was used last. Small
-  // tensors are not in the list.
+  // The tensor moves to the end of the list, as the one that was used last.
+  // Small tensors are not in the list.
   if (bytes_ >= kLeastBytes) {
     std::list<StoredTensor*>& all = store_->in_memory_;
     all.splice(all.end(), all, at_);
@@ -160,7 +160,8 @@ absl::Status TensorStore::Write(StoredTensor* tensor) {
 }
 
 absl::StatusOr<NDArray> TensorStore::Map(StoredTensor* tensor) const {
-  // Its room in the file must not be used again as long as it is mapped.
+  // The room of a tensor in the file must not be used again as long as it is
+  // mapped.
   return file_->Load(tensor->offset_, tensor->bytes_, tensor->shape_,
                      tensor->dtype_, tensor->shared_from_this());
 }

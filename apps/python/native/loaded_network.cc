@@ -30,7 +30,7 @@ std::vector<NodeId> FunctionNodes(const Graph& graph) {
   return nodes;
 }
 
-// Only a change of these makes another graph.
+// Only inputs of other types or shapes make another graph.
 bool HasTypeOf(const NDArray& a, const NDArray& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape();
 }
@@ -119,7 +119,8 @@ std::vector<LoadedNetwork::Input> LoadedNetwork::Inputs() const {
   return inputs;
 }
 
-// Neither is there while sizes are open, and then the list is empty.
+// While sizes are open there is neither an executor nor a runner, and then the
+// list is empty.
 std::vector<std::string> LoadedNetwork::Nodes() const {
   std::vector<std::string> keys;
   if (executor_ != nullptr) {
@@ -317,7 +318,7 @@ absl::StatusOr<RunResult> LoadedNetwork::RunInto(TensorSink* sink) {
   return runner_->Run(given_, options);
 }
 
-// Its outputs are new with each run, so that nothing is lent.
+// The reference makes new outputs in each run, so that nothing is lent.
 absl::StatusOr<std::vector<NDArray>> LoadedNetwork::RunNetwork() {
   KeepingSink sink("", *cancel_);
   NODEWISE_ASSIGN_OR_RETURN(RunResult result, RunInto(&sink));

@@ -45,7 +45,8 @@ void OnInterrupt(int signal) {
 }
 
 bool IsMainThread() {
-  // Asked once for each thread: a run must cost no call of the system.
+  // The system is asked once for each thread, so that a run costs no call of
+  // it.
   thread_local const bool is_main = syscall(SYS_gettid) == getpid();
   return is_main;
 }
@@ -66,7 +67,7 @@ void Raise(const absl::Status& status, const DiagnosticList& diagnostics) {
   for (const Diagnostic& each : diagnostics.items()) {
     if (each.severity == Severity::kError) texts.push_back(each.ToString());
   }
-  // Warnings alone do not say why it failed, and the status does.
+  // Warnings alone do not say why a call failed, and the status does.
   if (texts.empty()) Raise(status);
   RaiseFindings(texts);
 }
