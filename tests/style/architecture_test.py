@@ -36,8 +36,8 @@ class Architecture(unittest.TestCase):
             cls.by_name[pathlib.Path(file).name].append(file)
         cls.words = set()
         for file in cls.files:
-            if file.endswith((".cc", ".h", ".py", ".cmake", "CMakeLists.txt",
-                              ".c")):
+            if file.endswith((".cc", ".h", ".inc", ".py", ".cmake", ".c",
+                              "CMakeLists.txt")):
                 cls.words |= set(WORD.findall((ROOT / file).read_text()))
 
     def matches(self, path):

@@ -236,7 +236,7 @@ struct OperatorTraits {
   bool is_elementwise = false;
   // Operators of one form read and write the same, so that one may stand where
   // another is meant. They are tried in the order of their table, which begins
-  // with the likeliest. "" is no form.
+  // with the likeliest. "" stands for none.
   std::string_view form = "";
 };
 inline constexpr OperatorTraits kElementwise{.is_elementwise = true};
