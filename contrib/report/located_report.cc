@@ -431,11 +431,13 @@ class ValueReport {
   }
 
   // The proof that an entry should hold a tensor is that the nodes behind it
-  // make what they should of that tensor.
+  // have made of its numbers what the reference makes of that tensor, if it has
+  // these numbers.
   static std::string EvidenceFor(const ValueCulprit& culprit) {
     if (culprit.share_explained > 0) {
       return fmt::format(
-          "had it held that, {:.0f} % of what reads it would be right",
+          "taken for that tensor, its numbers explain {:.0f} % of the next "
+          "nodes",
           100 * culprit.share_explained);
     }
     return culprit.explanations.empty()
