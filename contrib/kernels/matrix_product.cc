@@ -19,7 +19,7 @@ using matrix_kernel::kStripColumns;
 // in the second.
 constexpr int64_t kDepth = 256;
 constexpr int64_t kChunkRows = 96;
-// What a thread takes at a time.
+// Limits of a tile, which one thread takes at a time.
 constexpr int64_t kMostRows = 384;
 constexpr int64_t kMostColumns = 384;
 constexpr int64_t kFewestColumns = 32;
@@ -100,7 +100,7 @@ Tiling TilingFor(const ProductSizes& sizes, int workers) {
   return tiling;
 }
 
-// One thread's memory, and how it makes a tile.
+// Every thread has its own TileMaker, whose buffers serve all of its tiles.
 class TileMaker {
  public:
   TileMaker(const ProductSizes& sizes, Terms terms, const Tiling& tiling)
@@ -201,7 +201,6 @@ void PackSideBySide(const T* from, int64_t step_stride, int64_t steps,
   }
 }
 
-// Lines that lie anywhere.
 template <typename T, int kWidth>
 void PackLines(const T* from, int64_t line_stride, int64_t step_stride,
                int64_t steps, double* to) {

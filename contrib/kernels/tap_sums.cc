@@ -95,7 +95,6 @@ struct TapPlan {
   int64_t RowOf(int64_t output_row, int64_t tap) const {
     return rows_[static_cast<size_t>(output_row * outer_taps + tap)];
   }
-  // A row of outputs is made in parts of so many columns.
   int64_t part_columns() const {
     return std::min(PaddedColumns(last.output), kColumnsAtOnce);
   }
@@ -189,7 +188,7 @@ struct KeptItem {
   }
 };
 
-// One thread's memory, and how it makes a part of a row of outputs.
+// Every thread has its own PartMaker, whose buffers serve all of its parts.
 struct PartMaker {
   const TapPlan& plan;
   std::vector<double> made = std::vector<double>(
@@ -199,7 +198,6 @@ struct PartMaker {
   const std::vector<double> zeros = std::vector<double>(
       static_cast<size_t>(plan.last.output + kStripColumns));
 
-  // Parts are numbered along a row of outputs, row by row.
   void Make(int64_t item, int64_t part, const KeptItem& kept,
             const std::vector<double>& weights, StoreTile store) {
     const ProductSizes& sizes = plan.sizes;
@@ -216,8 +214,9 @@ struct PartMaker {
   }
 
  private:
-  // Where the numbers begin that each step of the sum sees from an output on.
-  // Padding is 0 there, too: an infinite weight makes NaN of it.
+  // Each step of the sum reads a run of inputs for the outputs of a part. The
+  // runs of padding are 0, and not left out: an infinite weight makes NaN of
+  // them.
   void FindLines(int64_t output_row, int64_t column, const KeptItem& kept) {
     auto to = lines.begin();
     for (int64_t channel = 0; channel < plan.sums.channels; ++channel) {

@@ -12,7 +12,6 @@
 namespace nodewise::vector_math {
 namespace {
 
-// c[0] + c[1] x + c[2] x^2 + ...
 template <size_t i = 0, size_t n>
 NODEWISE_INLINE double Polynomial(const double (&c)[n], double x) {
   if constexpr (i + 1 == n) {
@@ -86,7 +85,7 @@ NODEWISE_INLINE double Erf(double x) {
   size = size > kErfIsOne ? kErfIsOne : size;
   const double square = size * size;
   const double small = size + size * Polynomial(kErfSmall, square);
-  // The error of e^(-x^2) matters little: it is taken from 1.
+  // The error of e^(-x^2) matters little, since the product is taken from 1.
   const double place = 14.4 / (size + 3) - 2.6;
   const double large = 1 - Exp(-square) * Polynomial(kErfLarge, place);
   return std::copysign(size < 1 ? small : large, x);

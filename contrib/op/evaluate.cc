@@ -13,7 +13,6 @@
 namespace nodewise {
 namespace {
 
-// Returns the inputs of one evaluation in the form for Infer.
 std::vector<InputInfo> InfosOf(absl::Span<const NDArray> inputs) {
   std::vector<InputInfo> infos(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -60,7 +59,6 @@ absl::Status CheckOutputs(const OpAttrs& attrs, const EvalArgs& args) {
   return absl::OkStatus();
 }
 
-// Fills in the bounds of operators that do not calculate them themselves.
 void FillBounds(const ErrorBound& bound, const NDArray& output,
                 Bounds* bounds) {
   const auto count = static_cast<size_t>(CountOf(output));

@@ -38,9 +38,8 @@ bool IsIndexType(DLDataType dtype) {
          (dtype.bits == 32 || dtype.bits == 64);
 }
 
-// Returns the elements of a compact int32 or int64 host tensor at any address.
-// Constants of mapped files may lie at any address, so that they are copied
-// out and not read in place.
+// REQUIRES: a compact host tensor of int32 or int64. Constants of mapped files
+// may lie at any address, so that they are copied out and not read in place.
 std::vector<int64_t> IntsOf(const NDArray& tensor) {
   const size_t width = ElementBytes(tensor.dtype());
   std::vector<int64_t> numbers(tensor.bytes() / width);
@@ -343,13 +342,13 @@ std::vector<NamedAttr> NamedAttrsOf(const OpAttrs& attrs) {
   return named;
 }
 
-// What has been read with the old rows may be of other operators with the new
+// A text that was read with the old rows may mean other operators with the new
 // ones, so the memory of texts starts again.
 void OpSet::Add(absl::Span<const OperatorDef> rows) {
   memo_ = std::make_shared<TextMemo>();
   for (const OperatorDef& row : rows) rows_.push_back(&row);
   std::ranges::stable_sort(rows_, {}, &OrderOf);
-  // Among equal ones the last stays.
+  // A row that is added later replaces one of the same name and opset.
   size_t kept = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (kept > 0 && OrderOf(rows_[kept - 1]) == OrderOf(rows_[i])) --kept;

@@ -30,8 +30,8 @@ absl::Status WrongType(const Inputs& in, size_t i, std::string_view expected) {
 bool IsNumber(DLDataType dtype) { return IsFloat(dtype) || IsInteger(dtype); }
 bool IsIndex(DLDataType dtype) { return dtype == kInt32 || dtype == kInt64; }
 
-// Returns one of the sides if the other is `neutral`, for which it need not be
-// known. What would overflow is not known, either.
+// A neutral side leaves the other one as it is, known or not. A result that
+// would overflow is unknown.
 template <typename Overflows>
 Dim Combined(const Dim& a, const Dim& b, int64_t neutral, Overflows overflows) {
   if (a == Dim(neutral)) return b;
@@ -52,7 +52,7 @@ absl::Status CheckList(const char* name, absl::Span<const int64_t> list,
     return InvalidArgument("attribute {}: has {} numbers, expected {}", name,
                            list.size(), expected);
   }
-  // Calculations with larger ones overflow.
+  // Sides that are calculated with larger numbers could overflow.
   constexpr int64_t kMost = int64_t{1} << 31;
   for (const int64_t number : list) {
     if (number >= least && number <= kMost) continue;

@@ -136,8 +136,8 @@ HalfUlps::HalfUlps(DLDataType dtype) {
   if (!IsFloat(dtype)) return;
   const FloatFormat format = FormatOf(dtype);
   roundoff_ = format.roundoff;
-  // For a double, this product with the roundoff would underflow to 0: it is
-  // the smallest double at least.
+  // For a double, least_normal_ times the roundoff would underflow to 0; with
+  // this limit the product is the smallest double at least.
   least_normal_ =
       std::max(format.least_normal,
                std::numeric_limits<double>::denorm_min() / format.roundoff);
@@ -145,7 +145,6 @@ HalfUlps::HalfUlps(DLDataType dtype) {
 
 double HalfUlp(DLDataType dtype, double x) { return HalfUlps(dtype)(x); }
 
-// A finite number beyond it becomes infinite in the type.
 double LargestOf(DLDataType dtype) {
   if (dtype == kFloat32) return std::numeric_limits<float>::max();
   if (dtype == kFloat16) return 65504;
@@ -167,7 +166,6 @@ int64_t Product(absl::Span<const int64_t> sizes) {
                          std::multiplies<int64_t>());
 }
 
-// Row by row: the last side is the innermost.
 std::vector<int64_t> StridesOf(absl::Span<const int64_t> shape) {
   std::vector<int64_t> strides(shape.size());
   int64_t stride = 1;

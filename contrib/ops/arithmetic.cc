@@ -75,7 +75,6 @@ struct Dividing {
   }
 };
 
-// Both inputs and the result are of one type.
 template <typename Calculation>
 struct Arithmetic {
   static absl::Status Check(const Inputs& in) {
@@ -120,8 +119,9 @@ struct Mod : ops::Mod {
       return static_cast<T>(a % b);
     }
   }
-  // The rest of C has the sign of the dividend; where that is not the divisor's
-  // it is moved by one divisor. A rest of 0 gets the sign of the divisor.
+  // The remainder in C has the sign of the dividend; where the divisor has the
+  // other sign, one divisor is added. A remainder of 0 gets the sign of the
+  // divisor.
   template <typename T>
   static T LikePython(T a, T b) {
     const T rest = LikeC(a, b);
@@ -146,14 +146,14 @@ struct ModOfIntegers : Mod {
   }
 };
 
-// An exponent of any integer type.
+// Size and sign lie apart, since an exponent without a sign may need all 64
+// bits.
 struct Exponent {
   uint64_t size;
   bool is_negative;
 };
 
-// Squares the base again and again, and takes those squares for which the
-// exponent has a bit. Without signs, so that it wraps around.
+// By squaring, and without signs, so that it wraps around.
 int64_t IntegerPower(int64_t base, Exponent exponent) {
   if (exponent.is_negative) {
     // 1 / x^n, truncated; undefined for 0.
@@ -366,7 +366,6 @@ absl::StatusOr<Broadcast> BroadcastAll(const EvalArgs& args) {
   return MakeBroadcast(shapes);
 }
 
-// The larger (or smaller) of two; NaN wins over all numbers.
 template <typename Class, bool kLargest>
 struct Extreme : Class {
   template <typename T>
@@ -388,7 +387,8 @@ struct Extreme : Class {
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     NODEWISE_ASSIGN_OR_RETURN(OutputInfos out, Countable(BroadcastInputs(in)));
-    // A length or an axis is clamped with two inputs.
+    // Models clamp lengths and axes by Min and Max of two inputs, so known
+    // elements are passed on.
     if (in.size() == 2) out[0].elements = PairElements(in, &Element);
     return out;
   }
@@ -534,7 +534,6 @@ template <typename Now>
 struct Old : Now {
   absl::Status Check(const Inputs& in) const {
     NODEWISE_RETURN_IF_ERROR(Now::Check(in));
-    // The first shape that is known is the pattern for all others.
     const Shape* first = nullptr;
     for (size_t i = 0; i < in.size(); ++i) {
       if (!in.type(i).has_rank()) continue;

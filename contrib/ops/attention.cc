@@ -163,7 +163,6 @@ std::vector<double> Joined(const EvalArgs& args, size_t i, size_t past,
   return all;
 }
 
-// Calculates the queries of one head after the other.
 struct AttentionHeads {
   const ops::Attention23& op;
   const AttentionSides& s;
@@ -214,7 +213,6 @@ struct AttentionHeads {
   struct Row {
     std::vector<double> scores;
     SumBound error{0, 0};
-    // The mask lets the query see a key.
     bool sees_any = false;
   };
   void Score(int64_t head, int64_t query, const double* q, bool with_bounds,
@@ -550,8 +548,9 @@ struct Attention : AttentionRules<ops::Attention> {
 
 // A pair of elements is a point in the plane, and its place in the text turns
 // it by an angle: (x1, x2) becomes (c x1 - s x2, s x1 + c x2). The cosines and
-// sines come as inputs, a row for each place. Pairs are neighbours, or the
-// first half of what turns with the second; the rest of a head is copied.
+// sines come as inputs, a row for each place. A pair is two neighbours, or an
+// element of the first half of what turns and one of the second half; the rest
+// of a head is copied.
 struct RotaryEmbedding : ops::RotaryEmbedding {
   static constexpr auto Fields() {
     return FieldList(

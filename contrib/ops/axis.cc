@@ -28,7 +28,6 @@ void ForEachLine(const AxisSplit& lines, double work, F f) {
               });
 }
 
-// ArgMax and ArgMin.
 template <typename Class, bool kLargest>
 struct ArgExtreme : Class {
   using Class::axis;
@@ -51,7 +50,6 @@ struct ArgExtreme : Class {
     return InputError(0, "has no elements along the axis, expected some");
   }
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
-    // The side goes, or stays with a size of 1.
     TensorType type(kInt64);
     if (!in.type(0).has_rank()) return OutputInfos{type};
     NODEWISE_ASSIGN_OR_RETURN(const int side, Axis(axis, in.type(0).rank()));
@@ -100,8 +98,6 @@ struct ArgExtreme : Class {
       y[line] = Best(x + first, lines);
     });
   }
-  // Returns the place within the line; the elements of a line may lie far
-  // apart.
   template <typename T>
   int64_t Best(const T* x, const AxisSplit& lines) const {
     int64_t best = 0;
@@ -121,7 +117,6 @@ struct ArgExtreme : Class {
   }
 };
 
-// Both begin with the number that changes nothing, and go on with the next one.
 struct CumulativeSum {
   static constexpr int kStart = 0;
   template <typename T>
@@ -137,7 +132,8 @@ struct CumulativeProduct {
   }
 };
 
-// Follows a product that grows factor by factor, as a shorter type holds it.
+// A kernel may keep the product in its own type, where an overflow or underflow
+// on the way spoils all products that follow.
 class ProductWay {
  public:
   explicit ProductWay(DLDataType dtype)
@@ -163,7 +159,6 @@ class ProductWay {
   bool is_held_ = true;
 };
 
-// CumSum and CumProd. The axis is input 1, one number.
 template <typename Class, typename Operation>
 struct Cumulative : Class, OneFlopEach, KeepsType {
   using Class::exclusive;
@@ -206,7 +201,6 @@ struct Cumulative : Class, OneFlopEach, KeepsType {
   }
 
  private:
-  // Where the i-th element to be taken lies.
   int64_t At(int64_t i, const AxisSplit& lines) const {
     return (reverse ? lines.size - 1 - i : i) * lines.inner;
   }

@@ -35,7 +35,6 @@ double OddDouble(T x) {
   return is_negative ? -value : value;
 }
 
-// Reads integers as doubles that any shorter float can be rounded from.
 void LoadOddDoubles(const NDArray& x, int64_t begin, int64_t end, double* to) {
   if (x.dtype().bits < 64) return LoadDoubles(x, begin, end, to);
   (void)WithWide(x.dtype(), [&](auto zero) {
@@ -44,10 +43,10 @@ void LoadOddDoubles(const NDArray& x, int64_t begin, int64_t end, double* to) {
   });
 }
 
-// Casts from floats to integers truncate; for numbers out of range the standard
-// leaves the result open, and the nearest integer in range is taken, but that
-// ONNX's own cases of integers of 2 and 4 bits drop upper bits. Integers drop
-// upper bits.
+// Casts from floats to integers truncate. For numbers out of range the standard
+// leaves the result open: the nearest integer in range is taken, except that
+// integers of 2 and 4 bits keep their lower bits, as in ONNX's own cases. Casts
+// of integers drop upper bits.
 void CastRange(const NDArray& x, const NDArray& y, int64_t begin, int64_t end,
                ShortRounding rounding) {
   const bool is_short = IsShortFloat(y.dtype());
@@ -58,8 +57,8 @@ void CastRange(const NDArray& x, const NDArray& y, int64_t begin, int64_t end,
     StoreIntegers(integers, begin, end, y);
     return;
   }
-  // A double itself is rounded to once; for a shorter float a plain double of a
-  // long integer would round twice.
+  // A result of type double is rounded once. For a shorter float, a long
+  // integer that becomes a plain double first would be rounded twice.
   double doubles[kWideBlock];
   if (from_integer && y.dtype().bits < 64) {
     LoadOddDoubles(x, begin, end, doubles);
@@ -95,7 +94,7 @@ absl::Status CastTo(EvalArgs& args, DLDataType to, ShortRounding rounding) {
     return absl::OkStatus();
   }
   NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-  // Other types have no wide one, and CastRange() cannot fail.
+  // CastRange() cannot fail, so types without a wide type are refused here.
   for (const DLDataType type : {args.dtype(0), to}) {
     if (IsConverted(type)) continue;
     NODEWISE_RETURN_IF_ERROR(WithWide(type, [](auto) {}));
@@ -109,8 +108,8 @@ absl::Status CastTo(EvalArgs& args, DLDataType to, ShortRounding rounding) {
   return absl::OkStatus();
 }
 
-// Known elements stay known between int32 and int64, which MapElements() sees
-// to for the type that is left. A name stays too, since a side fits into both.
+// Known elements stay known between int32 and int64; MapElements() refuses all
+// other types of the input. A name stays too, since a side fits into both.
 OutputInfos CastInfos(const Inputs& in, DLDataType to) {
   OutputInfos out = LikeInput(in, 0, to);
   if (to == kInt64) {
@@ -126,7 +125,6 @@ OutputInfos CastInfos(const Inputs& in, DLDataType to) {
   return out;
 }
 
-// Cast names the type, CastLike takes that of another input.
 struct Cast : ops::Cast {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&Cast::to>("to"),

@@ -13,7 +13,6 @@
 namespace nodewise {
 namespace {
 
-// An attribute's numbers as a tensor of rank 1, or of rank 0.
 template <typename T>
 absl::StatusOr<NDArray> TensorOf(absl::Span<const T> values, int rank = 1) {
   std::vector<int64_t> shape(static_cast<size_t>(rank),
@@ -66,7 +65,7 @@ struct Constant : ops::Constant {
   }
 };
 
-// The value may be of a type that none calculates with, since it is only
+// The value may be of a type that no operator calculates with, since it is only
 // copied.
 struct ConstantOfShape : ops::ConstantOfShape {
   static constexpr auto Fields() {
@@ -148,7 +147,8 @@ struct Range : ops::Range {
     }
     NODEWISE_ASSIGN_OR_RETURN(const int64_t count,
                               CountInts((*start)[0], (*limit)[0], (*delta)[0]));
-    // Indices along a side, as masks and positions use them.
+    // Models make masks and positions of such ranges, so elements are passed
+    // on.
     std::optional<Shape> elements;
     if (count <= static_cast<int64_t>(kMostElements)) {
       elements.emplace();
@@ -278,8 +278,6 @@ struct OneHot : WithAxis<ops::OneHot> {
     FillWith(y, args.in(2).data());
     const size_t width = ElementBytes(y.dtype());
     const char* const on = args.in(2).As<char>() + width;
-    // All is off first; then one element of each line is on, unless its index
-    // is outside.
     return WithWide(args.dtype(0), [&](auto zero) {
       std::vector<decltype(zero)> copy;
       const auto* const indices = WideElements(args.in(0), &copy);
@@ -328,8 +326,6 @@ struct EyeLike : ops::EyeLike {
     const uint64_t zeros = 0;
     FillWith(y, &zeros);
     if (k <= -rows || k >= columns) return absl::OkStatus();
-    // The diagonal begins at row `first`, and ends with the rows or the
-    // columns.
     const double one = 1;
     const int64_t first = std::max<int64_t>(0, -k);
     for (int64_t i = first; i < rows && i + k < columns; ++i) {
@@ -360,13 +356,13 @@ struct Trilu : ops::Trilu, KeepsType {
     if (args.has(1)) {
       NODEWISE_ASSIGN_OR_RETURN(const auto given, args.Ints(1));
       if (given.size() != 1) return InputError(1, "is not one number");
-      // Further away nothing changes, and sums with it would overflow.
+      // A diagonal further away changes nothing more, and sums with it would
+      // overflow.
       k = std::clamp(given[0], -rows, columns);
     }
-    // Nothing is left to be divided by the length of a row.
+    // Without columns the division below would be one by 0.
     if (columns <= 0) return absl::OkStatus();
     return MoveElements(args.in(0), y, [&](const auto* from, auto* to) {
-      // Rows of all matrices, one after the other.
       const int64_t lines = CountOf(y) / columns;
       for (int64_t line = 0; line < lines; ++line) {
         // Elements [begin, end) of this row stay.

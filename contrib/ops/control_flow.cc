@@ -14,10 +14,6 @@
 namespace nodewise {
 namespace {
 
-// Bodies: what If, Loop and Scan share.
-
-// Fails with kInvalidArgument if there is no body, or if it does not take
-// `inputs` tensors besides its captures.
 absl::Status CheckBody(const char* attribute, const Subgraph& body,
                        size_t inputs) {
   if (body.body == nullptr) return AttributeError(attribute, "has no graph");
@@ -27,8 +23,6 @@ absl::Status CheckBody(const char* attribute, const Subgraph& body,
                         found, inputs, body.captures);
 }
 
-// Fails with kInvalidArgument if input `slot` cannot be what input `number` of
-// the body says.
 absl::Status RequireBodyType(const Inputs& in, size_t slot,
                              const Subgraph& body, size_t number) {
   const TensorType& wanted = body.body->value(body.body->inputs()[number]).type;
@@ -48,8 +42,6 @@ const TensorType& OutputTypeOf(const Subgraph& body, size_t i) {
 
 size_t OutputsOf(const Subgraph& body) { return body.body->outputs().size(); }
 
-// Fails with kInvalidArgument if the operation has more outputs than its body
-// makes.
 absl::Status RequireMade(size_t outputs, size_t made) {
   if (outputs <= made) return absl::OkStatus();
   return InvalidArgument("has {} outputs, but its body makes {}", outputs,
@@ -76,7 +68,6 @@ absl::StatusOr<std::vector<NDArray>> RunBody(EvalArgs& args,
                   OutputsOf(body));
 }
 
-// Returns the type with one more side.
 TensorType Stacked(TensorType type, int64_t axis, const Dim& count) {
   if (!type.has_rank()) return type;
   const auto at = Axis(axis, type.rank() + 1);
@@ -212,7 +203,6 @@ struct If : ops::If {
   }
 };
 
-// Returns an int64 or a Bool.
 absl::StatusOr<NDArray> ScalarOf(DLDataType dtype, int64_t value) {
   NODEWISE_ASSIGN_OR_RETURN(const auto scalar, NDArray::Empty({}, dtype, kCpu));
   StoreIntegers(&value, 0, 1, scalar);
@@ -307,7 +297,7 @@ struct Loop : ops::Loop {
   }
 
  private:
-  // How often it runs, if no condition ends it.
+  // A condition may end the loop earlier, so that the trips are unknown then.
   Dim Trips(const Inputs& in) const {
     const auto trips = in.Ints(0);
     if (in.has(1) || !trips.has_value() || trips->size() != 1) return Dim();
@@ -349,8 +339,6 @@ absl::StatusOr<ScanParts> PartsOf(const Subgraph& body, int64_t num_scan_inputs,
   return parts;
 }
 
-// Checks a list of axes or of directions, which has a number for each of
-// `expected` tensors if it is given.
 absl::Status CheckFlags(const char* name, const std::vector<int64_t>& flags,
                         size_t expected, bool are_directions) {
   if (flags.empty()) return absl::OkStatus();
@@ -370,7 +358,6 @@ int64_t NumberAt(const std::vector<int64_t>& list, size_t i) {
   return i < list.size() ? list[i] : 0;
 }
 
-// Steps of one sequence.
 struct Steps {
   int64_t count = 0;                         // To run.
   std::vector<NDArray> states{};             // Become the last ones.

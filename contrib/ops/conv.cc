@@ -28,9 +28,8 @@ namespace {
 // input, elements with gaps between them (ConvTranspose), or samples at places
 // between the elements (DeformConv).
 
-// The products of a convolution: for each image and each group of channels, the
-// weights as rows against the columns of the image. The functions that pack and
-// store are called by several threads, each with blocks of its own.
+// The functions that pack and store are called by several threads, each with
+// blocks of its own.
 struct ConvProducts {
   int64_t images = 0;
   int64_t groups = 1;
@@ -41,8 +40,8 @@ struct ConvProducts {
   // Another way to compute the products; null if it is not faster.
   const TapSums* taps = nullptr;
 };
-// Packs the weights. They are shared by all images: an item is an image and a
-// group, and the group alone decides which weights it has.
+// All images share the weights: an item is an image and a group, and the group
+// alone decides which weights it has.
 auto WeightPackerOf(const ConvProducts& products) {
   return [&products](const Strips& strips) {
     const ProductSizes& sizes = products.sizes;
@@ -130,7 +129,6 @@ absl::Status StoreConv(EvalArgs& args, const ConvProducts& products,
   return absl::OkStatus();
 }
 
-// Fails unless input i has one dimension with `expected` elements.
 absl::Status RequireLength(const Inputs& in, size_t i, const Dim& expected) {
   NODEWISE_RETURN_IF_ERROR(RequireRank(in, i, 1));
   const Dim found = SideOf(in, i, 0);
@@ -161,7 +159,6 @@ void BoundConvAt(const EvalArgs& args, const ConvProducts& products,
   BoundSumsAt(output, elements, terms + 1, bounds);
 }
 
-// What Conv and ConvInteger share.
 WindowAttributes WindowOf(const ops::ConvAttributes& op,
                           std::vector<int64_t> kernel) {
   return {op.auto_pad, std::move(kernel), op.strides, op.dilations, op.pads};
@@ -207,7 +204,7 @@ absl::StatusOr<OutputInfos> InferWindowed(const WindowAttributes& window,
   return Countable(OutputInfos{TensorType(dtype, std::move(shape))});
 }
 
-// The rank of either input is that of the other.
+// Both inputs have the same rank, so either tells that of the output.
 absl::StatusOr<OutputInfos> InferShape(const ops::ConvAttributes& op,
                                        const Inputs& in, DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(std::vector<int64_t> kernel,
@@ -242,7 +239,6 @@ absl::StatusOr<PlacedWindow> PlaceConv(const ops::ConvAttributes& op,
                      args.shape(0).subspan(2));
 }
 
-// Returns the shape of a tensor with an element for each place of the window.
 std::vector<int64_t> OutputShape(const PlacedWindow& placed, int64_t images,
                                  int64_t channels) {
   std::vector<int64_t> shape = {images, channels};
@@ -467,7 +463,7 @@ struct ConvTranspose : ops::ConvTranspose {
     products.sizes = {shape[0] * group, args.shape(1)[1], columns.num_columns(),
                       channels * columns.kernel_size()};
     products.weights = {kFloat64, weights.data(), products.sizes.depth, 1};
-    // The other taps fall into the gaps.
+    // Only some taps meet an element, the other taps fall into the gaps.
     double terms = static_cast<double>(channels);
     for (size_t s = 0; s < geometry.kernel.size(); ++s) {
       const int64_t taps =
@@ -510,8 +506,8 @@ struct ConvTranspose : ops::ConvTranspose {
   }
   // Without padding, an output side is stride * (input - 1) + reach long, plus
   // what output_padding adds at its end. Either the pads are given and the
-  // length follows, or the length is, and the pads make up the difference;
-  // SAME_* is the second with input * stride.
+  // length follows, or the length is given and the pads make up the difference.
+  // With SAME_* the length is input * stride.
   absl::StatusOr<Side> PlaceSide(const Window& window, size_t side,
                                  int64_t input) const {
     // Calculations with longer sides overflow.
@@ -552,7 +548,6 @@ struct ConvTranspose : ops::ConvTranspose {
     NODEWISE_ASSIGN_OR_RETURN(const Window window,
                               WindowOf({weights.begin() + 2, weights.end()}));
     *shape = {args.shape(0)[0], weights[1] * group};
-    // The convolution of the input with gaps between its elements.
     WindowGeometry geometry;
     geometry.kernel = window.kernel;
     geometry.spread = window.strides;
@@ -686,7 +681,8 @@ struct DeformConv : ops::DeformConv {
                      Field<&DeformConv::strides>("strides"));
   }
   absl::Status Check(const Inputs& in) const {
-    // A sample has 2^n neighbours.
+    // On n sides a sample has 2^n neighbours, so more sides would take too
+    // long.
     constexpr int kMostSides = 6;
     NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, 0), RequireSameType(in),
                                  RequireRank(in, 0, 3, 2 + kMostSides),

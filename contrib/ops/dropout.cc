@@ -12,7 +12,6 @@
 namespace nodewise {
 namespace {
 
-// Output 0 is input 0; the mask is all ones.
 absl::Status PassThrough(EvalArgs& args, DLDataType mask_type) {
   args.SetOutput(0, args.in(0));
   if (!args.wants(1)) return absl::OkStatus();

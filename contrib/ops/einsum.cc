@@ -23,7 +23,6 @@ constexpr Label kEllipsis = 1000;  // Above all letters.
 
 // An equation as it is written, before the ranks of the inputs are known.
 struct Equation {
-  // Letters and kEllipsis, as written.
   std::vector<Labels> terms;
   Labels output;
 };
@@ -85,7 +84,6 @@ absl::StatusOr<Equation> ParseEquation(const std::string& text) {
   return equation;
 }
 
-// The ellipsis replaced by `sides` sides.
 Labels ExpandEllipsis(const Labels& labels, size_t sides) {
   Labels all;
   for (const Label label : labels) {
@@ -100,7 +98,6 @@ Labels ExpandEllipsis(const Labels& labels, size_t sides) {
   return all;
 }
 
-// The equation, expanded by the inputs' ranks.
 struct Expanded {
   bool is_known = false;  // False, and all else empty, if a rank is not.
   std::vector<Labels> terms;
@@ -169,7 +166,6 @@ struct LabelSizes {
   const std::map<Label, Dim>& sides;
 
   int64_t of(Label label) const { return sides.at(label).size(); }
-  // Fails with kResourceExhausted for an unreasonable number of elements.
   absl::StatusOr<int64_t> Count(const Labels& labels) const {
     std::vector<int64_t> sizes;
     for (const Label label : labels) sizes.push_back(of(label));
@@ -209,16 +205,16 @@ void GatherTerm(const Number* from, absl::Span<const int64_t> sizes,
   }
 }
 
-// `from`, whose sides are `labels` with these strides, as a term of `kept`; the
-// other labels are summed.
-// A label that comes twice stands for a diagonal: the strides of its sides are
-// added up.
+// Returns `from`, whose sides are `labels` with these strides, as a term of
+// `kept`; the other labels are summed. A label that comes twice stands for a
+// diagonal: the strides of its sides are added up.
 template <typename Number>
 absl::StatusOr<Term<Number>> Reordered(const Number* from, const Labels& labels,
                                        const std::vector<int64_t>& strides,
                                        const Labels& kept,
                                        const LabelSizes& sizes) {
-  // The labels that are kept come first, those that are summed last.
+  // GatherTerm() wants the labels that are kept first, those that are summed
+  // last.
   Labels order = kept;
   for (const Label label : labels) {
     if (!Has(order, label)) order.push_back(label);
@@ -285,7 +281,6 @@ Labels Joined(Labels a, const Labels& b, const Labels& c) {
   return a;
 }
 
-// Tiles of the product, or its rows, are put where they belong in the result.
 template <typename Number>
 void MultiplyTerms(const MatrixOperands& operands, Number* to) {
   const ProductSizes& sizes = operands.sizes;
@@ -334,8 +329,8 @@ absl::StatusOr<Term<Number>> Contract(const Term<Number>& a,
   NODEWISE_ASSIGN_OR_RETURN(product.columns, sizes.Count(sharing.columns));
   NODEWISE_ASSIGN_OR_RETURN(product.depth, sizes.Count(sharing.depth));
   // Both factors have the depth as their last side, so that the steps of a sum
-  // lie beside each other. Integers pass through as memory only: their type is
-  // that of MultiplyIntegers().
+  // lie beside each other. For integers kFloat64 does not count, since
+  // MultiplyIntegers() reads the type of its template argument.
   operands.left = {kFloat64, left.values.data(), product.depth, 1};
   operands.right = {kFloat64, right.values.data(), product.depth, 1};
   // Both lists have the 0 of the first item already.

@@ -29,7 +29,6 @@ struct Words<NgramMode> {
 
 namespace {
 
-// A list of an attribute as a tensor; undefined if it is empty.
 template <typename T>
 NDArray LabelList(DLDataType dtype, const std::vector<T>& values) {
   if (values.empty()) return {};
@@ -40,7 +39,6 @@ NDArray LabelList(DLDataType dtype, const std::vector<T>& values) {
   return *std::move(tensor);
 }
 
-// Keys, and the values that stand beside them, one tensor each.
 struct LabelTable {
   NDArray keys;
   NDArray values;
@@ -62,7 +60,6 @@ uint64_t CommonKey(T key, bool by_value) {
   }
 }
 
-// Calls `f` with a key of the type, or fails.
 template <typename F>
 absl::Status WithKey(DLDataType dtype, F&& f) {
   if (dtype == kInt64) return CallWith(f, int64_t{});
@@ -113,7 +110,6 @@ absl::Status AddTensors(const ops::LabelEncoder& op, LabelTable* table) {
   return absl::OkStatus();
 }
 
-// Every key needs a value, and there has to be a list of both.
 absl::Status CheckTable(const LabelTable& table) {
   if (!table.keys.defined()) {
     return AttributeError("keys_int64s", "is missing, as other keys are");
@@ -186,7 +182,6 @@ absl::Status LookUp(EvalArgs& args, const LabelTable& table,
   });
 }
 
-// The rules of both versions of LabelEncoder.
 template <typename Class>
 struct Encoder : Class {
   // Version 4 has a tensor for each kind of lists, too.
@@ -328,14 +323,13 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
                             "has {} elements, expected {}, one for each input",
                             inputdimensions.size(), in.size());
     }
-    // Far beyond any row, and small enough for the sum of all widths.
+    // No row is that wide, and the sum of all widths cannot overflow.
     constexpr int64_t kMost = int64_t{1} << 40;
     for (const int64_t width : inputdimensions) {
       if (width >= 0 && width <= kMost) continue;
       return WrongAttribute("inputdimensions", "has {}, expected 0 or more",
                             width);
     }
-    // All inputs have as many rows as the first one, as far as that is known.
     for (size_t i = 0; i < in.size(); ++i) {
       NODEWISE_RETURN_IF_ERROR(
           All(RequireClassic(in, i), RequireRank(in, i, 1, INT32_MAX)));
@@ -362,7 +356,7 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
     const int64_t width = y.shape()[1];
     // A row that is shorter than it should be is filled up with 0.
     std::vector<double> out(static_cast<size_t>(rows * width), 0);
-    // Where the columns of the next input begin.
+    // In a row of the output, the columns of all inputs lie side by side.
     int64_t begin = 0;
     for (size_t i = 0; i < args.num_inputs(); ++i) {
       const auto shape = args.shape(i);
@@ -381,7 +375,6 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
   }
 
  private:
-  // How many of the output's columns are for input `i`.
   Dim Width(const Inputs& in, size_t i) const {
     if (!inputdimensions.empty()) return inputdimensions[i];
     const std::optional<Shape>& shape = in.type(i).shape;
@@ -390,7 +383,8 @@ struct FeatureVectorizer : ops::FeatureVectorizer {
   }
 };
 
-// A larger place is taken for a fault.
+// The output is as long as its highest place, so a larger one is taken for a
+// fault.
 constexpr int64_t kMostPlaces = int64_t{1} << 31;
 
 // The n-grams of a pool by content. One may occur more than once.
@@ -519,7 +513,6 @@ struct TfIdfVectorizer : ops::TfIdfVectorizer {
     return WrongAttribute("weights", "has {} numbers, expected {}",
                           weights->size(), ngrams);
   }
-  // The output is as long as its highest place says.
   int64_t Places() const {
     return *std::max_element(ngram_indexes.begin(), ngram_indexes.end()) + 1;
   }

@@ -56,7 +56,6 @@ struct IndicesAlong {
     return IndicesAlong{shape, StridesOf(data), side, std::move(indices)};
   }
 
-  // Where the data lies that index `i` stands for.
   int64_t PlaceOf(int64_t i) const {
     int64_t place = indices[static_cast<size_t>(i)] * strides[side];
     for (size_t s = shape.size(); s-- > 0;) {
@@ -131,7 +130,8 @@ struct Gather : WithAxis<ops::Gather> {
   }
 
  private:
-  // Picks sides of a shape, with which something is calculated.
+  // Models pick sides of a shape and calculate with them, so known elements are
+  // passed on.
   static absl::StatusOr<std::optional<Shape>> Elements(const Inputs& in) {
     const auto known = KnownElements(in);
     const auto indices = in.Ints(1);
@@ -335,15 +335,14 @@ void ForEachTarget(const Targets& where, F f) {
   }
 }
 
-// Numbers before and after a reduction in double.
 struct Reduced {
   std::vector<double> data;
   std::vector<double> updates;
   std::vector<double> result;
 };
 
-// Kernels round after each update, and may meet what is larger than the result
-// on their way to it, or lose what is too small.
+// Kernels round after each update. On the way to the result there may be
+// numbers larger than it, or too small for the type.
 void WriteBounds(ScatterReduction reduction, const Targets& where,
                  const Reduced& numbers, DLDataType dtype, Bounds* bounds) {
   const bool adds = reduction == ScatterReduction::kAdd;

@@ -27,7 +27,7 @@ absl::Status CheckSpread(const Inputs& in, size_t i) {
                     ToString(*list.shape), ToString(*x.shape));
 }
 
-// How input `i` lies on the rows of X.
+// How scale or bias (input `i`) lies on the rows of X.
 struct SpreadList {
   std::vector<double> values;
   bool is_single = false;  // One number for all.
@@ -214,7 +214,6 @@ void ForEachReducedElement(const ReducePlan& plan, const Slice& slice, F f) {
   });
 }
 
-// Puts f(x, j) in the place of each element of a slice in `y`.
 template <typename T, typename F>
 void Rewrite(const ReducePlan& plan, const Slice& slice, const T* x, T* y,
              F f) {
@@ -312,7 +311,7 @@ struct LpNormalization : NormRules<ops::LpNormalization, 3> {
                 const double result = normal(value, j);
                 const double sum = squares ? norms[j] * norms[j] : norms[j];
                 if (overflows(sum)) return kAnyError;
-                // Squares may be subnormal, or nothing.
+                // Squares may be subnormal, or underflow to 0.
                 const double lost =
                     squares ? 2 * n * HalfUlp(dtype, 0) / sum : 0;
                 if (lost >= 1) return kAnyError;

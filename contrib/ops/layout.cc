@@ -80,7 +80,7 @@ struct Reshape : ops::Reshape {
   absl::Status Evaluate(EvalArgs& args) const { return ViewAsInferred(args); }
 
  private:
-  // Returns the target shape with all that stands for something else replaced.
+  // Returns the target shape with the sides that -1 and 0 stand for.
   absl::StatusOr<Shape> Resolve(const TensorType& data, Shape shape) const {
     // The place of -1, of which there is at most one.
     std::optional<size_t> missing;
@@ -95,7 +95,7 @@ struct Reshape : ops::Reshape {
       }
       missing = i;
     }
-    // Anything times a side that is really 0 is 0.
+    // Beside a side that is really 0, any size would do for -1.
     if (missing.has_value() && has_zero && allowzero) {
       return InvalidArgument("has -1 and 0, allowzero being set");
     }
@@ -127,8 +127,7 @@ struct Reshape : ops::Reshape {
     NODEWISE_RETURN_IF_ERROR(CheckShape(shape));
     return shape;
   }
-  // Takes over the sides that 0 stands for. `is_kept`: the sides of the data
-  // that are.
+  // `is_kept` marks the sides of the data that a 0 in the target stands for.
   absl::Status CopySides(const TensorType& data, Shape* shape,
                          std::vector<bool>* is_kept) const {
     for (size_t i = 0; i < shape->size(); ++i) {
@@ -240,7 +239,6 @@ struct Unsqueeze : ops::Unsqueeze {
   absl::Status Evaluate(EvalArgs& args) const { return ViewAsInferred(args); }
 };
 
-// The output is the input itself, without a copy.
 struct Identity : ops::Identity {
   absl::StatusOr<OutputInfos> Infer(const Inputs& in) const {
     return OfInputType(in, in.type(0).shape, KnownElements(in));
@@ -338,13 +336,11 @@ struct Size : ops::Size {
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const NDArray y, args.MakeOutput(0));
-    // The output has rank 0: one number.
     *y.As<int64_t>() = CountOf(args.in(0));
     return absl::OkStatus();
   }
 };
 
-// One side of a slice: `count` elements from `start` on.
 struct Cut {
   int64_t start = 0;
   int64_t step = 1;
@@ -461,7 +457,6 @@ struct Slice : ops::Slice {
     return places;
   }
 
-  // The axes, if they are known.
   static absl::StatusOr<std::optional<std::vector<int>>> AxesOf(
       const Inputs& in, int rank) {
     std::vector<int64_t> axes;
@@ -587,7 +582,6 @@ struct Split : ops::Split {
   }
 
  private:
-  // Returns the lengths of the parts as far as they are known.
   absl::StatusOr<Shape> Parts(const Inputs& in, const Dim& side,
                               size_t count) const {
     if (!in.has(1)) return EqualParts(side, count);
@@ -730,7 +724,6 @@ struct Concat : ops::Concat {
           side.size() > static_cast<int64_t>(kMostElements - all.size())) {
         return std::nullopt;
       }
-      // Constants and sides alike.
       is_any_known |= in[i].elements != nullptr;
       const Shape own = KnownElements(in, i).value_or(
           Shape(static_cast<size_t>(side.size())));
@@ -756,7 +749,6 @@ struct Transpose : ops::Transpose {
       return WrongAttribute("perm", "has {} axes, expected {}", perm.size(),
                             expected);
     }
-    // Each axis has to come exactly once.
     std::vector<bool> is_there(perm.size());
     for (const int64_t axis : perm) {
       if (axis < 0 || axis >= expected || is_there[static_cast<size_t>(axis)]) {
@@ -794,7 +786,6 @@ struct Transpose : ops::Transpose {
   }
 
  private:
-  // Without `perm` the sides are taken backwards.
   std::vector<size_t> Order(size_t rank) const {
     std::vector<size_t> order(rank);
     for (size_t i = 0; i < rank; ++i) {

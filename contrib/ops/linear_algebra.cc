@@ -12,7 +12,6 @@
 namespace nodewise {
 namespace {
 
-// The row from `k` on with the largest element of column k.
 int64_t RowOfPivot(int64_t n, const double* a, int64_t k) {
   int64_t best = k;
   for (int64_t i = k + 1; i < n; ++i) {
@@ -54,8 +53,8 @@ double Hadamard(int64_t n, const double* a) {
   return product;
 }
 
-// Returns what an element, which is computed by the elimination of n rows, is
-// off by in practice; `size` is the largest number on its way.
+// How far elimination of n rows leaves an element off in practice, where `size`
+// is the largest number on its way.
 double ExpectedOfElimination(int64_t n, DLDataType dtype, double size,
                              double element) {
   return kExpectedFactor * static_cast<double>(n) * UnitRoundoff(dtype) * size +
@@ -76,7 +75,6 @@ absl::Status RequireSquare(const Inputs& in) {
                     rows.size(), x.back().size());
 }
 
-// Returns `factor` n^3 operations for each n x n matrix.
 double CubicFlops(const Inputs& in, double factor) {
   const auto sizes = in.type(0).sizes();
   if (!sizes || sizes->empty()) return 0;
@@ -154,7 +152,6 @@ std::vector<double> Inverted(int64_t n, double* a) {
   return inverse;
 }
 
-// Returns |a| |b| of n x n matrices.
 std::vector<double> AbsoluteProduct(int64_t n, const double* a,
                                     const double* b) {
   std::vector<double> product(static_cast<size_t>(n * n));

@@ -32,7 +32,6 @@ constexpr double kDecayRoundings = 5;
 // Covers products of rounding errors, which the sums leave out.
 constexpr double kSlack = 1.01;
 
-// Returns the 2-norm of `n` numbers that are `step` apart.
 double NormOfList(const double* list, int64_t n, int64_t step = 1) {
   double squares = 0;
   for (int64_t i = 0; i < n; ++i) squares += list[i * step] * list[i * step];
@@ -162,7 +161,6 @@ class StateError {
     SumBound written{0, 0};
     double norm = 0;  // The norm of the state before it is written to.
   };
-  // Returns the sum of the column's elements, each times a weight.
   SumOfTerms SumOf(const double* state, const double* weights, size_t m) const {
     SumOfTerms sum{static_cast<double>(setting_.key_size)};
     for (int64_t d = 0; d < setting_.key_size; ++d) {
@@ -199,7 +197,8 @@ struct Sides {
   int64_t state_size() const { return key_size * value_size; }
 };
 
-// Returns one of `parts` equal parts; unknown if the side is.
+// Heads lie side by side in one vector. That they divide it evenly is checked
+// in CheckHeads().
 Dim PartOf(const Dim& side, int64_t parts) {
   return side.is_known() ? Dim(side.size() / parts) : Dim();
 }

@@ -117,7 +117,7 @@ std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
                                     size_t classes) {
   constexpr int kMostSteps = 100;
   const size_t k = classes;
-  // The matrix whose form is to be made least.
+  // The matrix of the quadratic form that the probabilities minimize.
   std::vector<double> q(k * k, 0);
   for (size_t i = 0; i < k; ++i) {
     for (size_t j = 0; j < k; ++j) {
@@ -127,8 +127,8 @@ std::vector<double> ProbabilitiesOf(absl::Span<const double> pairs,
       q[i * k + j] = -other * pairs[i * k + j];
     }
   }
-  // All classes begin alike. Each step moves one probability to the least of
-  // the form while the others stand, and scales all of them back to a sum of 1.
+  // All classes begin alike. Each step moves one probability to where the form
+  // is least while the others stand, and scales all of them back to a sum of 1.
   std::vector<double> p(k, 1.0 / static_cast<double>(k));
   std::vector<double> qp(k);
   for (int step = 0; step < kMostSteps; ++step) {
@@ -165,9 +165,8 @@ absl::Status WrongCount(const char* attribute, size_t found,
                         fmt::format(expected, std::forward<Args>(args)...));
 }
 
-// Rows of so many features, where that is known. Attributes say how many
-// features a row has; an input that does not fit them is an error as early as
-// it is known.
+// Attributes say how many features a row has; an input that does not fit them
+// is refused as early as its sides are known.
 absl::Status CheckFeatures(const Inputs& in, size_t features) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));
@@ -181,8 +180,7 @@ absl::Status CheckFeatures(const Inputs& in, size_t features) {
                     given.size(), features);
 }
 
-// The features of all rows, made float32 first. Kernels convert their features
-// first, of any type.
+// Kernels convert features of any type to float32 first.
 class Rows {
  public:
   explicit Rows(const EvalArgs& args)
@@ -289,7 +287,6 @@ struct LinearClassifier : ops::LinearClassifier {
     return intercepts.empty() ? classlabels_ints.size() : intercepts.size();
   }
   size_t Features() const { return coefficients.size() / Classes(); }
-  // One score of two classes.
   bool HasOtherClass() const {
     return Classes() == 1 && classlabels_ints.size() == 2;
   }

@@ -71,7 +71,6 @@ struct FloatTest {
 struct IsNaN : ops::IsNaN, FloatTest<IsNaN> {
   static bool Eval(double x) { return std::isnan(x); }
 };
-// Each sign counts only if it is asked for.
 struct IsInf : ops::IsInf, FloatTest<IsInf> {
   static constexpr auto Fields() {
     return FieldList(Field<&IsInf::detect_negative>("detect_negative"),
@@ -102,7 +101,6 @@ struct Bitwise : NoElement {
   }
 };
 
-// Changes each byte by itself, as far as the element type is the right one.
 template <typename Class, absl::Status (*kRequire)(const Inputs&, size_t),
           uint8_t (*kOf)(uint8_t)>
 struct ByteMap : Class, KeepsType {
@@ -119,8 +117,6 @@ uint8_t WithBitsInverted(uint8_t bits) { return static_cast<uint8_t>(~bits); }
 using Not = ByteMap<ops::Not, &RequireBool, &IsFalse>;
 using BitwiseNot = ByteMap<ops::BitwiseNot, &RequireInteger, &WithBitsInverted>;
 
-// Elements are shifted in the wide type of their own sign, so that a right
-// shift brings in what it should.
 struct BitShift : ops::BitShift {
   static constexpr auto Fields() {
     return FieldList(RequiredField<&BitShift::direction>("direction"));
@@ -146,8 +142,8 @@ struct BitShift : ops::BitShift {
     return MapPairBlocks<T>(
         args, plan, args.dtype(0), 4, [=](T* x, const T* by, int64_t n) {
           for (int64_t i = 0; i < n; ++i) {
-            // A shift by all bits or more would be undefined in C++, and so
-            // would one by less than none, which is a huge one without signs.
+            // A shift by all bits or more is undefined in C++, and so is a
+            // negative one, which becomes a huge one without its sign.
             const auto places = static_cast<uint64_t>(by[i]);
             if (places >= width) {
               x[i] = to_left || x[i] >= 0 ? T{0} : static_cast<T>(-1);

@@ -20,7 +20,6 @@ namespace {
 // and 8-bit integers are multiplied in double. Longer integers would not be
 // exact there, so they have a loop of their own that wraps around at 64 bits.
 
-// Packs one factor, of which item i begins at `begins[i]`.
 void PackItem(Factor factor, const std::vector<int64_t>& begins,
               const Strips& strips) {
   factor.data = ElementAt(factor.dtype, factor.data,
@@ -28,7 +27,6 @@ void PackItem(Factor factor, const std::vector<int64_t>& begins,
   PackFactor(factor, strips);
 }
 
-// Calls f(left, right) with what packs each of the factors.
 template <typename F>
 void WithPackers(const MatrixOperands& operands, F f) {
   f(
@@ -190,8 +188,8 @@ void FillTermSums(const MatrixOperands& operands, const NDArray& out, F of_sum,
   fill(Terms::kSquared, &bounds->expected);
 }
 
-// Makes the output, with the shape that follows from the inputs' shapes. The
-// inputs are described anew, since Infer() may have known less of their shapes.
+// The inputs are described anew, since Infer() may have known less of their
+// shapes.
 absl::StatusOr<NDArray> MakeProduct(EvalArgs& args, DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(const TensorType type,
                             MatMulType(Inputs(GivenInputs(args)), dtype));
@@ -317,9 +315,8 @@ struct MatMulInteger : ops::MatMulInteger {
     if (CountOf(out) == 0) return absl::OkStatus();
     NODEWISE_ASSIGN_OR_RETURN(MatrixOperands operands, OperandsOf(args));
     const ProductSizes& sizes = operands.sizes;
-    // By row of one matrix, or by row of all where the items are one product.
     // OperandsOf() joins the rows of all items if they share the right factor.
-    // One zero point for each row of a matrix is repeated for all matrices
+    // Zero points for the rows of one matrix are repeated for all matrices
     // then.
     const int64_t matrix_rows =
         args.shape(0).size() < 2 ? 1 : args.shape(0)[args.shape(0).size() - 2];

@@ -16,17 +16,16 @@ namespace nodewise {
 
 namespace {
 
-// Most of these bring rows to a mean of 0 and a variance of 1 (norm_rows.h) and
-// differ in what a row is: a channel of one image, a group of channels, or,
-// where BatchNormalization trains, a channel of all images. With statistics
-// that are given BatchNormalization is a factor and a summand for each channel.
-// Channels are side 1 of the input.
+// Most operators here bring rows to a mean of 0 and a variance of 1
+// (norm_rows.h) and differ in what a row is: a channel of one image, a group of
+// channels, or, where BatchNormalization trains, a channel of all images. With
+// statistics that are given BatchNormalization is a factor and a summand for
+// each channel. Channels are side 1 of the input.
 
-// Returns the channels of an input; a list without channels is one channel.
+// In a list each element is an item of one channel.
 int64_t ChannelsOf(absl::Span<const int64_t> shape) {
   return shape.size() < 2 ? 1 : shape[1];
 }
-// Returns the elements of a channel of one item.
 int64_t SpatialOf(absl::Span<const int64_t> shape) {
   return shape.size() < 2 ? 1 : Product(shape.subspan(2));
 }
@@ -35,8 +34,8 @@ Dim ChannelDim(const TensorType& type) {
   return type.rank() < 2 ? Dim(1) : (*type.shape)[1];
 }
 
-// Requires input `i` to be a float list of `count` numbers. Lists are checked
-// against the channels as far as both are known; the evaluation relies on it.
+// Lists are checked against the channels as far as both are known; the
+// evaluation relies on it.
 absl::Status RequireList(const Inputs& in, size_t i, const Dim& count) {
   NODEWISE_RETURN_IF_ERROR(All(RequireFloat(in, i), RequireRank(in, i, 1)));
   const Dim found = SideOf(in, i, 0);
@@ -156,8 +155,8 @@ struct LocalResponseNorm : NormRules<ops::LRN, 4> {
   }
 
  private:
-  // The sum slides over the channels; elements that leave it are not
-  // subtracted; the sum is calculated anew, so that no error stays.
+  // Elements that leave the window are not subtracted from the sum, which is
+  // calculated anew for each channel, so that no error stays.
   void RunInstance(const NDArray& x, int64_t n, int64_t channels, int64_t run,
                    const NDArray& y, Bounds* bounds) const {
     const auto count = static_cast<size_t>(channels * run);

@@ -66,7 +66,8 @@ absl::StatusOr<SideMap> MapSide(PadMode mode, int64_t size, int64_t before,
   map.begin = std::min(shift, out);
   map.end = std::min(shift + n, out);
   for (int64_t o = 0; o < out; ++o) {
-    // Modes go by the element's place among those kept.
+    // Padding repeats what is left after the cut, so `i` counts from the first
+    // element that is kept.
     int64_t i = o - shift;
     if (i < 0 || i >= n) {
       if (mode == PadMode::kConstant) i = kOutside - first;
@@ -129,7 +130,6 @@ std::vector<char> PadValue(const EvalArgs& args, size_t i) {
     std::memcpy(value.data(), args.in(i).data(), value.size());
     return value;
   }
-  // The value was an attribute, a float, which becomes an element here.
   double number = 0;
   LoadDoubles(args.in(i), 0, 1, &number);
   (void)WithType(dtype, [&](auto zero) {
@@ -325,7 +325,6 @@ struct DepthToSpace : ops::DepthToSpace {
     const int64_t b = blocksize;
     NODEWISE_ASSIGN_OR_RETURN(const Dim depth,
                               DividedBy(SideOf(in, 0, 1), b * b, "depth"));
-    // A side becomes as many times longer as a block is.
     Shape sides{SideOf(in, 0, 0), depth, Times(SideOf(in, 0, 2), b),
                 Times(SideOf(in, 0, 3), b)};
     return OfInputType(in, std::move(sides));

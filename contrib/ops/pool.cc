@@ -104,7 +104,6 @@ struct PoolPlan {
   static absl::StatusOr<PoolPlan> Make(const WindowAttributes& window,
                                        absl::Span<const int64_t> input);
 
-  // Where one window is.
   struct Placed {
     const PoolPlan& plan;
     std::vector<const Range*> ranges;
@@ -236,9 +235,9 @@ absl::StatusOr<PoolPlan> PoolPlan::Make(const WindowAttributes& window,
   return plan;
 }
 
-// Only taps that some place sees inside: what a window has in padding may be
-// longer than any loop. They are found from the last place to the first, whose
-// windows see ever later taps.
+// Only taps that some place sees inside are kept: what a window has in padding
+// may be longer than any loop. They are found from the last place to the first,
+// whose windows see ever later taps.
 void PoolPlan::SetLineTaps(const PlacedWindow& placed) {
   const Window& window = placed.window;
   const size_t last = placed.input.size() - 1;
@@ -356,7 +355,6 @@ struct MaxPool : ops::MaxPool {
   }
 
  private:
-  // Returns the index of an element within its plane.
   int64_t IndexOf(int64_t element, absl::Span<const int64_t> sides) const {
     if (!storage_order) return element;
     int64_t index = 0;
@@ -368,7 +366,6 @@ struct MaxPool : ops::MaxPool {
     }
     return index;
   }
-  // For elements of any type: finds the places of the largest.
   void TakeLargest(const PoolPlan& plan, const NDArray& x, const NDArray& out,
                    int64_t* indices) const {
     const std::vector<uint64_t> keys = SortKeys(x);
@@ -444,9 +441,9 @@ SumOfTerms SumsOf(const T* from, PoolPlan::Placed& window) {
   return sums;
 }
 
-// Makes output 0: for every window of every plane the result of f(x, window,
-// with_bounds), where x is the plane's first element; what its bounds follow
-// from is needed with bounds only.
+// f(x, window, with_bounds) gives the result of a window, where x is the first
+// element of its plane; what bounds follow from is needed only if with_bounds
+// is true.
 template <typename F>
 absl::Status MapWindows(const WindowAttributes& attributes, EvalArgs& args,
                         F f) {

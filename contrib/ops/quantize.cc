@@ -32,8 +32,8 @@ double RoundedTo(DLDataType dtype, double x) {
 
 using OptionalType = std::optional<DLDataType>;
 
-// A type that files call 0 where it is not set. ONNX has no type 0 with a
-// meaning, and exporters write it for an attribute that they leave out.
+// An attribute of a type, where 0 means that none is set. ONNX has no type 0
+// with a meaning, and exporters write it for an attribute that they leave out.
 template <auto kMember>
 constexpr AttrField TypeField(std::string_view name) {
   using Class = decltype(op_row::ClassOf(kMember));
@@ -308,8 +308,8 @@ struct DynamicQuantizeLinear : ops::DynamicQuantizeLinear {
   }
 
  private:
-  // By the formula the scale is 0, and the others are NaN as integers, which
-  // can be anything. Kernels choose another scale: 1, or 1 / 255.
+  // For zeros alone the formula gives a scale of 0 and quotients of NaN, which
+  // may become any integer. Kernels choose another scale: 1, or 1 / 255.
   static void AllowAnyOfZeros(EvalArgs& args) {
     for (const size_t output : {0, 2}) {
       AllowAny(args, output, [](int64_t) { return true; });
@@ -408,8 +408,8 @@ absl::Status StoreScaled(EvalArgs& args, const NDArray& sums,
 }
 
 // The common part of QLinearConv and QLinearMatMul. The `Rules` have
-// Integers(): the product of integers that they scale. Errors name the product
-// that they come from, since its inputs have other numbers than these.
+// Integers(): the product of integers that they scale. Errors name that
+// product, since it numbers its inputs otherwise.
 template <typename Rules>
 struct QLinearProduct {
   absl::Status Check(const Inputs& in) const {
@@ -557,11 +557,10 @@ absl::StatusOr<NDArray> CenteredOf(const EvalArgs& args, size_t i,
   return FromDoubles(values, x.shape(), kFloat64);
 }
 
-// Products of matrices of which some are floats of 8 bits. These go by way of
-// MatMul in double, whose inputs are made less their zero points first. There
-// is not an accumulator of integers to imitate.
+// Products of matrices of which some are floats of 8 bits go by way of MatMul
+// in double, after the zero points are subtracted. They have no accumulator of
+// integers to imitate.
 struct FloatProduct {
-  // Returns the product of doubles that has the same shape.
   static OpAttrs Floats() {
     return OpAttrs::From(AllOperators().Find("", "MatMul", 13), ops::MatMul{});
   }

@@ -115,8 +115,8 @@ struct DrawnOfShape : Class {
   }
 };
 
-// The shape is that of the input, and so is the type if none is given. One seed
-// draws the numbers that it draws of an attribute's shape.
+// The shape is that of the input, and so is the type if none is given. A seed
+// draws the numbers that it draws for a shape given by an attribute.
 template <typename Class, typename Distribution>
 struct DrawnLikeInput : Class {
   static constexpr auto Fields() {

@@ -146,7 +146,6 @@ struct Sequences {
   bool batch_first = false;
 
   int64_t columns() const { return gates * hidden; }
-  // Rows of X, and of the states that have one for each direction.
   int64_t RowOf(int64_t step, int64_t item) const {
     return batch_first ? item * steps + step : step * batch + item;
   }
@@ -279,7 +278,6 @@ absl::StatusOr<std::vector<int64_t>> LengthsOf(const EvalArgs& args,
   return lengths;
 }
 
-// The states of all directions and items as doubles, 0 if they are not given.
 std::vector<double> StatesOf(const EvalArgs& args, size_t i,
                              const Sequences& all) {
   if (args.has(i)) return ToDoubles(args.in(i));
@@ -303,7 +301,6 @@ void InputsOf(const EvalArgs& args, const Sequences& all, int64_t direction,
   }
 }
 
-// The results of all steps, for all directions and items.
 template <typename Number>
 struct Results {
   std::vector<Number> y;
@@ -352,10 +349,9 @@ void Round(const DynamicScale& to, double range, RoughNumber* number) {
 double ErrorOf(double) { return 0; }
 double ErrorOf(const RoughNumber& number) { return number.proved; }
 
-// Rounds the states of the items that take step `i`. onnxruntime finds the
-// range among those of the step before too that ended with it. The scale of the
-// states is that of all items together, as onnxruntime with one thread has it.
-// The ends of the range may be off by an error each.
+// Rounds the states of the items that take step `i`, all with one scale, as
+// onnxruntime does with one thread. Its range also covers the items that ended
+// with the step before, and either end of the range may be off by an error.
 template <typename Number>
 void RoundStates(const Pass& pass, int64_t i, std::vector<Number>* h) {
   double low = 0;

@@ -128,14 +128,11 @@ std::optional<Shape> AnyAxes(const Inputs& in, const ReduceAttributes& rule) {
   return UnknownShape(in.type(0).rank() - static_cast<int>(count));
 }
 
-// Returns the axes: an empty list if input 1 is not given, none if they are not
-// known.
 std::optional<std::vector<int64_t>> KnownAxes(const Inputs& in) {
   if (!in.has(1)) return std::vector<int64_t>();
   return in.Ints(1);
 }
 
-// Returns which of `rank` sides are reduced.
 absl::StatusOr<std::vector<bool>> ReducedSides(absl::Span<const int64_t> axes,
                                                int rank,
                                                const ReduceAttributes& rule) {
@@ -149,8 +146,7 @@ absl::StatusOr<std::vector<bool>> ReducedSides(absl::Span<const int64_t> axes,
   return is_reduced;
 }
 
-// Requires input 1, if given, to be a list of axes of input 0. Axes that are
-// data are checked again when they are known.
+// Axes that are data are checked again when they are known.
 absl::Status CheckReduce(const Inputs& in, const ReduceAttributes& rule) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireType(in, 1, kInt64), RequireRank(in, 1, 0, 1)));
@@ -177,7 +173,8 @@ absl::StatusOr<OutputInfos> InferReduce(const Inputs& in,
   return Countable(OutputInfos{std::move(type)});
 }
 
-// The elements of one slice of results.
+// What a reduction adds up for one slice of its results; `x` is the whole
+// input.
 template <typename T>
 struct Part {
   const ReducePlan& plan;
@@ -385,8 +382,7 @@ void Choose(const Part<T>& part, Total first, Total* y) {
 
 // The largest element is subtracted first, so that no exponential overflows.
 struct LogSumExp : LogarithmKind<LogSumExp> {
-  // Returns the largest element, which is subtracted before the exponential; 0
-  // if it is infinite.
+  // From an infinite shift the differences would be NaN, so it is 0 then.
   template <typename T>
   static void Shifts(const Part<T>& part, double* shifts) {
     Choose<Larger>(part, -std::numeric_limits<double>::infinity(), shifts);
@@ -486,7 +482,6 @@ void BoundProducts(const Part<double>& part, DLDataType dtype,
   }
 }
 
-// Integers beyond the range of a shorter type become its ends.
 template <typename W>
 void Saturate(DLDataType dtype, int64_t n, W* x) {
   for (int64_t i = 0; i < n; ++i) {

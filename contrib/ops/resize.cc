@@ -266,7 +266,6 @@ struct TapWalk {
   std::vector<int64_t> shape;
 };
 
-// All sides, one after the other.
 template <typename F>
 std::vector<double> SummedAlong(TapWalk walk, std::vector<double> values,
                                 F weight_of) {
@@ -332,8 +331,8 @@ void Extrapolate(const TapWalk& walk, double value,
   }
 }
 
-// Nearest elements are moved as they are. Elements are moved by their size
-// alone, so that types which nothing calculates with can be resized as well.
+// Elements are moved by their size alone, so that types which nothing
+// calculates with can be resized as well.
 absl::Status MoveNearest(const std::vector<Taps>& taps, const NDArray& x,
                          const NDArray& y) {
   return WithSize(x.dtype(), [&](auto zero) {
@@ -505,7 +504,6 @@ absl::Status ResizeSides(const ResizeRule& rule,
   return absl::OkStatus();
 }
 
-// Returns the length of a side; kInvalidArgument if it is impossible.
 absl::StatusOr<int64_t> LengthOf(double length) {
   constexpr double kMost = 0x1p62;
   if (length >= 0 && length < kMost) return static_cast<int64_t>(length);
@@ -548,8 +546,8 @@ absl::StatusOr<std::vector<ResizedSide>> ScaledSides(
   return sides;
 }
 
-// Scales that are not constant leave the rank. A side that is not known stays
-// itself where its scale is 1.
+// Without constant scales only the rank is known. A side that is not known
+// stays itself where its scale is 1.
 absl::StatusOr<OutputInfos> InferScaled(const Inputs& in) {
   const auto rank = RankOf(in);
   if (!rank.has_value()) return OfInputType(in);
@@ -669,7 +667,7 @@ struct Resize : ops::Resize {
       return OneOutput(dtype, std::move(shape));
     }
     NODEWISE_ASSIGN_OR_RETURN(const auto sides, Sides(known, given));
-    // With a ratio kept, all sides depend on all.
+    // With a ratio kept, each side depends on all others.
     const bool is_static = in.type(0).is_static();
     for (const int axis : all) {
       const auto at = static_cast<size_t>(axis);

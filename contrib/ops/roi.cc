@@ -126,8 +126,7 @@ struct MaxUnpool : ops::MaxUnpool {
   }
 };
 
-// Returns the output's type for `rois` on a map of channels. Regions count as
-// images do, channels stay.
+// Regions count as images do, channels stay.
 absl::StatusOr<OutputInfos> InferRois(const Inputs& in, int64_t height,
                                       int64_t width) {
   return Countable(OutputInfos{
@@ -155,7 +154,6 @@ absl::Status CheckBatch(double batch, int64_t batches, int64_t roi) {
                          batch, batches - 1);
 }
 
-// The elements of one bin along a side. From `begin` up to, but without, `end`.
 struct Bin {
   int64_t begin;
   int64_t end;

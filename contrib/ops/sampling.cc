@@ -33,7 +33,6 @@ struct Words<PlaneInterpolation> {
 
 namespace {
 
-// How places are turned into elements, for both versions of GridSample.
 struct SamplingRule {
   Interpolation mode = Interpolation::kLinear;
   OutsideRule outside = OutsideRule::kZeros;
@@ -60,8 +59,6 @@ struct SideSampler {
   const SamplingRule& rule;
   int64_t size;
 
-  // The elements that the place `grid` reads: -1 and 1 are the ends of the
-  // side, or the centres of its first and last element.
   SideTaps TapsAt(double grid) const {
     const auto n = static_cast<double>(size);
     // -1 and 1 are the centres of the first and last element if corners are
@@ -133,7 +130,6 @@ struct SideSampler {
   }
 };
 
-// One place: where its elements lie in a channel, and their weights.
 struct Place {
   std::vector<int64_t> offsets;
   std::vector<double> weights;
@@ -174,7 +170,6 @@ absl::Status CheckGrid(const Inputs& in, int most_rank) {
   const auto rank = RankOf(in);
   if (!rank.has_value()) return absl::OkStatus();
   NODEWISE_RETURN_IF_ERROR(RequireRank(in, 1, *rank));
-  // The grid has a side for each number of a place, instead of the channels.
   const Dim numbers = SideOf(in, 1, static_cast<size_t>(*rank) - 1);
   if (RankOf(in, 1).has_value() && numbers.is_known() &&
       numbers.size() != *rank - 2) {
@@ -199,7 +194,7 @@ OutputInfos InferGrid(const Inputs& in) {
   return OfInputType(in, std::move(shape));
 }
 
-// All channels of one place.
+// All channels of a place have the same taps.
 struct PlaceWriter {
   const SamplingRule& rule;
   const std::vector<double>& x;
@@ -247,7 +242,6 @@ absl::Status SampleGrid(const SamplingRule& rule, EvalArgs& args) {
   const std::vector<double> grid = ToDoubles(args.in(1));
   std::vector<double> values(static_cast<size_t>(CountOf(y)));
   const std::vector<int64_t> strides = StridesOf(sides);
-  // One for each side of the image.
   std::vector<SideSampler> samplers;
   for (const int64_t size : sides) samplers.push_back({rule, size});
   const int64_t channels = shape[1];
@@ -470,7 +464,6 @@ struct Col2Im : ops::Col2Im {
     std::vector<int64_t> counts;  // Blocks by side, where the sides are known.
   };
 
-  // How the window moves over an image whose sides may not all be known.
   absl::StatusOr<Plan> PlanOf(const Shape& image,
                               const std::vector<int64_t>& block) const {
     if (block.size() != image.size() || block.empty()) {
@@ -550,7 +543,6 @@ struct Col2Im : ops::Col2Im {
   }
 };
 
-// The class tells the two versions apart.
 template <typename Class>
 constexpr OperatorDef GridSampleRow(int since) {
   return Row<Class, GridSampling<Class>>("GridSample", since, {"X", "grid"},

@@ -217,7 +217,6 @@ struct NonMaxSuppression : ops::NonMaxSuppression {
     return boxes;
   }
 
-  // The best boxes of one class, best first, the first of equal ones first.
   static std::vector<int64_t> Select(const EvalArgs& args,
                                      const std::vector<Box>& boxes,
                                      const float* scores, int64_t most) {
@@ -350,7 +349,6 @@ struct SliceOrder {
   std::vector<uint64_t> keys;
   AxisSplit split;
 
-  // Below 0 if slice a comes first, 0 if both are equal.
   int Compared(int64_t a, int64_t b) const {
     for (int64_t outer = 0; outer < split.outer; ++outer) {
       for (int64_t inner = 0; inner < split.inner; ++inner) {
@@ -387,9 +385,9 @@ Groups FindGroups(const NDArray& x, const AxisSplit& split, bool is_sorted) {
         static_cast<int64_t>(groups.first.size()) - 1;
   }
   if (is_sorted) return groups;
-  // The slices in their order meet the groups in that of their first
-  // occurrence, by which these are numbered anew. `moved` says where a group
-  // has gone.
+  // The walk over the slices meets the groups in the order of their first
+  // occurrence, in which they are numbered anew. `moved` says where a group has
+  // gone.
   Groups ordered;
   std::vector<int64_t> moved(groups.first.size(), -1);
   for (const int64_t group : groups.inverse) {
@@ -435,7 +433,8 @@ struct Unique : ops::Unique {
   }
   absl::Status Evaluate(EvalArgs& args) const {
     NODEWISE_ASSIGN_OR_RETURN(const auto split, SplitAlong(args.in(0), axis));
-    // SortKeys() has none for types that are not calculated with.
+    // SortKeys() has no keys for types that are not calculated with, so these
+    // are refused first.
     NODEWISE_RETURN_IF_ERROR(WithWide(args.dtype(0), [](auto) {}));
     const Groups groups = FindGroups(args.in(0), split, sorted);
     NODEWISE_RETURN_IF_ERROR(PickSlices(args, axis, split, groups.first));

@@ -64,7 +64,6 @@ void TransformPowerOfTwo(std::vector<ComplexDouble>& data,
   }
 }
 
-// Longer transforms are refused.
 constexpr int64_t kMostLength = int64_t{1} << 32;
 
 // Real signals have spectra that are symmetric, so one half is enough either
@@ -198,7 +197,6 @@ struct SpectrumSink {
       : dtype(y.dtype()),
         values(static_cast<size_t>(CountOf(y))),
         bounds(SizedBounds(args, 0, CountOf(y))) {}
-  // Writes one or both parts of a number from element `i` on.
   void Write(size_t i, const ComplexDouble& number, int64_t parts,
              const SumOfTerms& terms, double scale) {
     WriteOne(i, number.real(), terms, scale);

@@ -145,8 +145,8 @@ Peaks Exponentiate(const Peaks& peaks, const Block& block, double* x) {
   return sums;
 }
 
-// The bounds of one element from those of its parts: a sum of exponentials of
-// which each has an argument that is rounded, and a function of a few ULP.
+// The argument of an exponential is rounded in proportion to its distance from
+// the largest element, so the bounds of the sum depend on these distances.
 struct Spread {
   double distance = 0;  // Average distance from the largest element.
   double squares = 0;   // The sum of the squared probabilities.

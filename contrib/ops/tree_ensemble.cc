@@ -39,14 +39,13 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Doubles = std::vector<double>;
 
-// The order is that of the numbers which TreeEnsemble has for the modes, as
-// they are cast to it.
+// TreeEnsemble's numbers for the modes are cast to this type, so the order is
+// theirs.
 enum class BranchMode { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember };
 
 // Nodes and leaves lie in lists of all trees and name each other by index: a
 // tree is where its root is.
 struct Forest {
-  // A leaf or a node.
   struct Place {
     bool is_leaf = false;
     size_t index = 0;
@@ -87,7 +86,6 @@ struct Forest {
     return InvalidArgument(
         "the tree of root {} leads in a circle, expected a leaf", root.index);
   }
-  // Returns how many features a row needs at least.
   size_t NeededFeatures() const {
     size_t needed = 0;
     for (const Node& node : nodes) needed = std::max(needed, node.feature + 1);
@@ -95,8 +93,8 @@ struct Forest {
   }
 
  private:
-  // A comparison with NaN does not hold, except for that of being different; an
-  // attribute of the node may say that it does.
+  // A comparison with NaN does not hold, except for kNeq; an attribute of the
+  // node may say that it does.
   bool Holds(size_t node, double x) const {
     const Node& at = nodes[node];
     if (std::isnan(x) && at.missing_goes_true) return true;
@@ -159,8 +157,6 @@ absl::Status ForEachItem(const EvalArgs& args, const Forest& forest,
   return absl::OkStatus();
 }
 
-// Returns what the trees say of a target, and how far a kernel of this type may
-// be off.
 Approximate Aggregated(const TargetScore& score, TreeAggregate aggregate,
                        size_t trees, DLDataType dtype) {
   if (aggregate == TreeAggregate::kLeast) return {score.least, 0, 0};
@@ -175,8 +171,6 @@ Approximate Aggregated(const TargetScore& score, TreeAggregate aggregate,
           bound.expected / divisor + rounding};
 }
 
-// Fail with kInvalidArgument, naming the attribute, unless it has so many
-// elements, or the number is an index below `end`.
 absl::Status CheckListCount(const char* attribute, size_t found,
                             size_t expected) {
   if (found == expected) return absl::OkStatus();
@@ -194,7 +188,8 @@ absl::Status CheckIndices(const char* attribute, const Ints& values,
   }
   return absl::OkStatus();
 }
-// ONNX has no default for it, and nothing can be summed up for no target.
+// ONNX has no default for n_targets, and without a target there is nothing to
+// sum up for.
 absl::Status CheckTargets(const std::optional<int64_t>& n_targets) {
   const int64_t targets = n_targets.value_or(0);
   if (targets >= 1) return absl::OkStatus();
@@ -550,7 +545,6 @@ TreeTensors TensorsOf(const ops::TreeEnsembleClassifier& op) {
           op.class_weights_as_tensor};
 }
 
-// The trees, and the numbers beside them, from lists or from tensors.
 struct Trees {
   Doubles base;
   Doubles weights;
@@ -577,8 +571,7 @@ absl::StatusOr<Trees> TreesOf(const Class& op, size_t targets) {
   return trees;
 }
 
-// Checks the rows of features, for regressors and classifiers alike. More
-// features than the trees ask for are fine.
+// More features than the trees ask for are fine.
 absl::Status CheckRows(const Inputs& in, const Forest& forest) {
   NODEWISE_RETURN_IF_ERROR(
       All(RequireClassic(in, 0), RequireRank(in, 0, 1, 2)));
@@ -640,7 +633,6 @@ struct Regressor : Class {
   }
 };
 
-// How votes become scores and a class.
 struct VoteRule {
   PostTransform transform = PostTransform::kNone;
   Doubles base;

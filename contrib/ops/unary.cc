@@ -133,14 +133,13 @@ double SoftplusOf(double x) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
 }
 
-// The scale of the bounds of x times a factor: by the formulas an infinity
-// times a factor of 0 is NaN, where others take the limit, as is done here.
+// The scale of the bounds of x times a factor. An infinity times a factor of 0
+// is NaN by the formulas; others take the limit, as is done here.
 double OpenAtEnds(double x, double y, double scale) {
   return std::isinf(x) && y == 0 ? std::numeric_limits<double>::infinity()
                                  : scale;
 }
 
-// Classes whose only attribute is alpha.
 template <typename Class>
 struct WithAlpha : Class {
   static constexpr auto Fields() {

@@ -128,7 +128,7 @@ Approximate ApplyWithError(double (*f)(double x, double parameter),
   const auto bound = [&](double error) {
     const double up = std::fabs(f(x.value + error, parameter) - y);
     const double down = std::fabs(f(x.value - error, parameter) - y);
-    // NaN where either is.
+    // The bound is NaN where either difference is.
     const double most = up > down || std::isnan(up) ? up : down;
     return most + ulps * 2 * HalfUlp(kFloat32, y);
   };

@@ -15,9 +15,9 @@
 namespace nodewise {
 namespace {
 
-// The bits of positive doubles are in the order of the numbers, those of
-// negative ones in the opposite order. With the sign turned round, or all bits,
-// the patterns of all are in one order.
+// As integers, the bits of positive doubles sort as the numbers do, those of
+// negative ones the other way round. So the sign bit of positive ones is
+// flipped, which puts them behind, and all bits of negative ones.
 uint64_t SortKey(double x) {
   if (std::isnan(x)) return std::numeric_limits<uint64_t>::max();
   constexpr uint64_t kSign = uint64_t{1} << 63;
@@ -40,7 +40,6 @@ using ShortFloatElements = ElementsWhere<IsShortFloatElement>;
 // Shapes, and what is calculated with them, are of these types.
 bool IsIndex(DLDataType dtype) { return dtype == kInt32 || dtype == kInt64; }
 
-// A value that does not fit the type becomes unknown.
 Dim Fitting(Dim element, DLDataType dtype) {
   if (!element.is_known() || dtype == kInt64) return element;
   const bool fits = element.size() >= std::numeric_limits<int32_t>::min() &&
@@ -201,7 +200,7 @@ void StoreIntegers(const int64_t* from, int64_t begin, int64_t end,
   const int64_t sign = dtype.code == kDLInt ? values / 2 : 0;
   auto* const to = tensor.As<uint8_t>();
   for (int64_t i = begin; i < end; ++i) {
-    // The sign's bit goes through all upper bits.
+    // This copies the sign's bit to all bits above it.
     const int64_t low = from[i - begin] & (values - 1);
     to[i] = static_cast<uint8_t>((low ^ sign) - sign);
   }
@@ -330,7 +329,6 @@ absl::StatusOr<std::vector<int64_t>> AlignTo(absl::Span<const int64_t> x,
   NODEWISE_ASSIGN_OR_RETURN(const int64_t count, NumElements(y));
   if (count == 1) return std::vector<int64_t>(x.size(), 1);
   if (y.size() > x.size()) return misfit("no more sides");
-  // By default the last sides of both go together.
   size_t first = x.size() - y.size();
   if (rule.axis.has_value()) {
     const int rank = static_cast<int>(x.size());

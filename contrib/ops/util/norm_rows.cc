@@ -65,7 +65,7 @@ RowError ErrorOf(const Moments& moments, const NormRows& rule, double roundings,
                    error.mean * error.mean + (roundings + 4) * tiny;
   const double relative = error.variance * moments.inverse * moments.inverse;
   if (relative >= 1) {
-    // What is left under the root may be nothing at all.
+    // In a kernel the number under the root may be 0 or less.
     return {kAnyError, kAnyError, kAnyError};
   }
   error.inverse = relative < 0.5 ? relative + 4 * u : kUnknownError;
@@ -120,8 +120,8 @@ struct RowWorker {
     });
   }
 
-  // Writes nothing but the bounds of some elements of a row, in their order:
-  // those that these places in the list of elements have.
+  // Writes nothing but bounds: those of elements [begin, end) of the list,
+  // which lie in one row.
   void BoundSome(int64_t row, absl::Span<const int64_t> elements, size_t begin,
                  size_t end) {
     Load(row);
@@ -262,7 +262,6 @@ void BoundNormalizedAt(const EvalArgs& args, const NormRows& rule,
                        const NDArray& y, absl::Span<const int64_t> elements,
                        Bounds* bounds) {
   ResizeBounds(static_cast<int64_t>(elements.size()), bounds);
-  // Where those of each row begin.
   std::vector<size_t> begins;
   for (size_t i = 0; i < elements.size(); ++i) {
     if (i == 0 || elements[i] / rule.run != elements[i - 1] / rule.run) {

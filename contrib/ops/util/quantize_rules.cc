@@ -16,7 +16,6 @@ namespace {
 // of the data for blocks.
 enum class Granularity { kTensor, kAxis, kBlock };
 
-// How scales lie along the data.
 struct ScalePlan {
   Granularity granularity = Granularity::kTensor;
   AxisSplit split;

@@ -45,8 +45,6 @@ constexpr Factors kFarTail[] = {
      1.84631831751005468180e-5, 1.42151175831644588870e-7,
      2.04426310338993978564e-15}};
 
-// The quotient of two polynomials of r, each by Horner's rule from its highest
-// power on.
 double Quotient(const Factors (&factors)[2], double r) {
   double sums[2] = {0, 0};
   for (size_t i = 0; i < 2; ++i) {

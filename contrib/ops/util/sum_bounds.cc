@@ -183,7 +183,6 @@ std::vector<StripOfElements> StripsOf(const ProductSizes& sizes,
   return strips;
 }
 
-// One thread's memory, and how it sums up the terms of a strip's elements.
 // Elements are grouped by strips of columns: a column is packed and turned once
 // for all of its elements in a strip, and each element is then an inner product
 // of a row and a column.

@@ -113,14 +113,12 @@ void CopyTyped(const StridedCopy& plan, const T* from, T* to) {
       int64_t rest = row / rows;
       int64_t from_at = plan.from;
       int64_t to_at = plan.to;
-      // Where the plane of this row begins.
       for (size_t side = last - 1; side-- > 0;) {
         const int64_t at = rest % plan.sides[side];
         rest /= plan.sides[side];
         from_at += at * plan.from_strides[side];
         to_at += at * plan.to_strides[side];
       }
-      // As many rows as are left of this plane, or of this thread's share.
       const int64_t first = row % rows;
       const int64_t count = std::min(rows - first, end - row);
       CopyPlane(plan, from + from_at, to + to_at, first, first + count);
@@ -296,7 +294,7 @@ absl::StatusOr<AxisSplit> SplitAlong(const NDArray& tensor,
 
 absl::Status RequireAxis(const Inputs& in, int64_t axis, int more) {
   const auto rank = RankOf(in);
-  // A rank that is not known yet passes, as all that is not.
+  // A rank that is not known yet passes.
   if (!rank.has_value()) return absl::OkStatus();
   return Axis(axis, *rank + more).status();
 }
