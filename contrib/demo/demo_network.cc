@@ -44,8 +44,8 @@ class DemoBuilder : public LayerBuilder {
   }
 
  private:
-  // Where channels or sides change, what is added takes a convolution of one
-  // element to the new shape.
+  // Where the number of channels changes, a convolution of 1 x 1 gives the
+  // input the new shape, so that it can be added.
   ValueId ResidualBlock(const std::string& name, ValueId x, int64_t from,
                         int64_t to, int64_t stride) {
     ValueId y = ConvAndNorm(name + "_a", x, from, to, 3, stride);
@@ -106,7 +106,6 @@ class DemoBuilder : public LayerBuilder {
     return Op(name, ops::Mul(), {y, Number(name + "_half", 0.5F)});
   }
 
-  // An operation that may be exchanged for another one.
   template <typename Usual, typename Other>
   ValueId OpOr(const std::string& name, const Usual& usual, const Other& other,
                ValueId x) {

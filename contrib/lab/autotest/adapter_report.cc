@@ -44,7 +44,6 @@ size_t CountRight(const AdapterCheck& check, bool has_fault) {
       }));
 }
 
-// "network: operation: change"
 std::string PlaceText(const AdapterTrial& trial) {
   return fmt::format("{}: {}: {}", trial.network, Printable(trial.operation),
                      Printable(trial.change));

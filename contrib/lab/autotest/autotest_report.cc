@@ -41,8 +41,9 @@ absl::Status CheckCompared(const AutotestResult& result,
 }
 
 // All outcomes are in the document; the table has those that are looked for.
-// Why nothing was drawn counts for an operator without any case, else why the
-// candidate refuses: the first line, since programs tell their stack behind it.
+// Its last column says why no case was drawn for an operator that has none, and
+// else why the candidate refuses: the first line, since programs put their
+// stack behind it.
 void ShowOperators(const AutotestResult& result, Report* report) {
   TextTable table;
   table.AddRow({"Operator", "Cases", "Agrees", "Inconclusive", "Wrong",

@@ -18,7 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRepeats = 3;  // For a finding, to see whether it is flaky.
 
-// What is tested in one turn: an operator, or its gradient.
 struct Turn {
   const OperatorDef* def = nullptr;
   bool is_backward = false;
@@ -111,8 +110,7 @@ class AutotestRun {
   }
 
  private:
-  // Draws a configuration with its sets, and has the reference compute them.
-  // Sets that it refuses never reach the candidate.
+  // Sets that the reference refuses never reach the candidate.
   void Prepare(uint64_t number, uint64_t sets,
                std::vector<NumberedCase>* batch) {
     const std::string name = source_.name_of(number);
@@ -161,7 +159,6 @@ class AutotestRun {
     }
   }
 
-  // Counts what has come of each set, and follows the first finding.
   void AddAnswer(NumberedCase* prepared, CandidateAnswer answer) {
     OperatorCount& count = result_.operators[prepared->name];
     bool has_found = false;
@@ -182,8 +179,6 @@ class AutotestRun {
     }
   }
 
-  // Cuts and shrinks what fails, unless enough of that kind was looked at, and
-  // keeps it unless its cause is known.
   void AddFinding(NumberedCase* prepared, size_t set, CandidateOutputs actual,
                   const CaseVerdict& verdict) {
     FailingCase failing{prepared->choices,
@@ -193,7 +188,8 @@ class AutotestRun {
                         prepared->expected[set],
                         std::move(actual),
                         verdict};
-    // Findings are counted by the part that fails. An operator is its own.
+    // The limit counts findings by the part that fails, which for a single
+    // operator is the whole case.
     FailingCase part = failing;
     CutCase(candidate_, options_.most_tries, options_.most_shrinking_seconds,
             &part);
@@ -208,7 +204,8 @@ class AutotestRun {
     };
     const size_t tries = ShrinkCase(draw, candidate_, options_.most_tries,
                                     options_.most_shrinking_seconds, &failing);
-    // A slow candidate leaves no time to cut what its choices make simpler.
+    // A slow candidate leaves ShrinkCase no time for cuts, and then the part
+    // that was cut before is the simpler case.
     if (CountOperations(part) < CountOperations(failing)) failing = part;
     const std::string cause = CauseOf(failing);
     const auto known =

@@ -69,8 +69,8 @@ absl::Status CheckDemandedDomain(const InputDomain& domain,
                  : absl::OkStatus();
 }
 
-// The reference, but for the signs of the zeros that one operation makes: none
-// is judged, so nothing that follows from one may be.
+// The reference, but with other signs of the zeros that one operation makes:
+// such signs are not judged, so nothing that follows from one may be judged.
 class ZeroSignFlipper : public Evaluator {
  public:
   explicit ZeroSignFlipper(OperationId of) : of_(of) {}
@@ -101,7 +101,6 @@ bool IsSameNumber(double x, double y) {
   return x == y || (std::isnan(x) && std::isnan(y));
 }
 
-// Returns whether the two differ in more than signs of zeros.
 bool DiffersBeyondZeroSigns(const NDArray& a, const NDArray& b) {
   if (!(TensorType::From(*a) == TensorType::From(*b))) return true;
   if (!IsFloat(a.dtype())) return !HasEqualBytes(a, b);
@@ -157,8 +156,7 @@ CaseVerdict InconclusiveVerdict(size_t output, const absl::Status& status) {
   return {CaseOutcome::kInconclusive, output, std::string(status.message())};
 }
 
-// All that the outputs of one set are judged by. Bounds are sampled when they
-// are asked for, once for all outputs.
+// Bounds are sampled when they are asked for, once for all outputs.
 struct Evidence {
   const Network& network;
   const ValueSet& set;

@@ -141,8 +141,6 @@ class SpoiledRunner : public Runner {
   }
 
  private:
-  // Passes on all values but the spoiled one, in whose place it passes on the
-  // wrong numbers.
   class SpoilingSink : public TensorSink {
    public:
     SpoilingSink(const std::string& value, const NDArray& spoiled,
@@ -322,7 +320,6 @@ class ChangeSearch {
   }
 
  private:
-  // Tries the edits of one operation in any order.
   std::optional<ChangedNetwork> Try(OperationId id, size_t* tried) {
     const Network& network = *checked_.network;
     const Operation& operation = network.operation(id);
@@ -370,8 +367,6 @@ class ChangeSearch {
   std::vector<NDArray> expected_;
 };
 
-// What one trial gives the program: a network, and the fault that was planted
-// in it or in its runtime.
 struct Planted {
   std::shared_ptr<const Network> network;
   std::string operation = {};  // Where the fault is; empty if there is none.
@@ -386,7 +381,7 @@ Planted Sound(const CheckedNetwork& checked) { return {checked.network}; }
 absl::StatusOr<std::unique_ptr<Runner>> MakePlanted(
     const NetworkProgram& program, const CheckedNetwork& checked,
     const Planted& planted, const Names& observed, bool ends_at_each = false) {
-  // A changed network is another one than the file.
+  // The model file holds the network without the change.
   const bool is_file = planted.network == checked.network;
   ProgramRequest request{planted.network, is_file ? checked.model_file : "",
                          observed, ends_at_each};
@@ -399,7 +394,6 @@ absl::StatusOr<std::unique_ptr<Runner>> MakePlanted(
                                          *planted.spoiling);
 }
 
-// Searches a network in which something may have been planted.
 AdapterTrial Searched(const NetworkProgram& program,
                       const CheckedNetwork& checked, const Planted& planted,
                       const OpSet& operators,
@@ -441,7 +435,6 @@ AdapterTrial Searched(const NetworkProgram& program,
   return trial;
 }
 
-// Runs the program once; a sink gets the values that are observed.
 absl::StatusOr<std::vector<NamedTensor>> RunBy(const NetworkProgram& program,
                                                const CheckedNetwork& checked,
                                                const Planted& planted,
@@ -472,7 +465,6 @@ bool DropsChange(const NetworkProgram& program, const CheckedNetwork& checked,
          std::ranges::equal(*before, *after, AreSame);
 }
 
-// Returns the operation and all that depend on it.
 std::set<std::string> WithDependents(const Network& network,
                                      const std::string& operation) {
   std::set<std::string> followers;

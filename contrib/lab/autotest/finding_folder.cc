@@ -254,8 +254,8 @@ for info, right, found in zip(model.graph.output, tensors("output"), made):
     print("  found   ", numpy.asarray(found).tolist())
 )";
 
-// onnxruntime's name of a level. The usual one is none: what an optimiser makes
-// of one operation would be tested in place of the operation.
+// onnxruntime's name of a level. Optimisers are off where no level is asked
+// for: what they make of one operation would be tested in its place.
 std::string_view NameOfLevel(const std::string& level) {
   if (level == "basic") return "ORT_ENABLE_BASIC";
   if (level == "extended") return "ORT_ENABLE_EXTENDED";

@@ -139,7 +139,6 @@ class Group {
     return text;
   }
 
-  // Keeps the largest error of each class.
   void Keep(const KnownDeviation& row) {
     const auto [at, is_new] = rows_.emplace(std::pair(row.kind, row.type), row);
     at->second.times = std::max(at->second.times, row.times);

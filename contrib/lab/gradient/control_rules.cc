@@ -18,14 +18,14 @@ using Numbers = std::vector<size_t>;
 TensorType NumberType() { return TensorType(kInt64, Shape()); }
 TensorType TruthType() { return TensorType(kBool, Shape()); }
 
-// Entry `i` of a list of a Scan's, which is 0 where it is left out.
+// A Scan may leave out its lists of axes and directions, which then count as
+// zeros.
 int64_t AttributeAt(absl::Span<const int64_t> list, size_t i) {
   return i < list.size() ? list[i] : 0;
 }
 
 // --- Bodies are told what is known outside of them ---
 
-// One operation with bodies, and what is known about its inputs.
 class Closing {
  public:
   Closing(const Operation& operation, Network* network)
@@ -58,7 +58,9 @@ class Closing {
     NODEWISE_RETURN_IF_ERROR(Close(types, 2 + carried, &op.body));
     for (size_t i = 0; i < carried; ++i) {
       const ValueId made = op.body.body->outputs()[1 + i];
-      // Otherwise the types hold for the first trip alone.
+      // If a trip changes the type of a carried value, the types that the body
+      // has been given hold for the first trip alone, and the loop stays as it
+      // was.
       if (!(op.body.body->value(made).type == types[2 + i])) {
         return absl::OkStatus();
       }
@@ -168,7 +170,6 @@ class BodyEditor {
   BodyEditor& operator=(const BodyEditor&) = delete;
 
   Writer& writer() { return writer_; }
-  // Returns whether the network depends on the old input.
   bool Reads(size_t old) const {
     const auto outputs = network_.outputs();
     return !network_.value(old_[old]).uses.empty() ||
@@ -205,8 +206,8 @@ class BodyEditor {
     }
     return outputs;
   }
-  // Returns the body that makes these, and appends what it captures, in the
-  // order of its last inputs, to what the operation that runs it reads.
+  // Returns the body that makes `outputs`, and appends to `read` what it
+  // captures, in the order of its last inputs.
   absl::StatusOr<Subgraph> Finish(const Terms& outputs, Terms* read) {
     NODEWISE_RETURN_IF_ERROR(writer_.status());
     std::vector<ValueId> ids;
@@ -235,7 +236,8 @@ class BodyEditor {
   Terms captured_;
 };
 
-// Outputs from `first` on that something reaches, each by its number less that.
+// Returns the outputs from `first` on that a cotangent reaches, counted from
+// `first`.
 Numbers Reached(const Rule& r, size_t first) {
   Numbers reached;
   for (size_t i = first; i < r.num_outputs(); ++i) {
@@ -244,9 +246,7 @@ Numbers Reached(const Rule& r, size_t first) {
   return reached;
 }
 
-// --- If ---
-
-// One branch of an If, whose captures begin with this input.
+// One branch of an If, whose captures begin with input `first` of the If.
 struct Branch {
   const Subgraph& graph;
   size_t first;
@@ -257,7 +257,7 @@ struct Branch {
 };
 
 // Returns the branch that makes what reaches the inputs `slots`: zeros for
-// those of the other branch.
+// inputs that only the other branch reads.
 absl::StatusOr<Subgraph> GradientOfBranch(const Rule& r, const Branch& branch,
                                           const Numbers& slots, Terms* read) {
   const size_t count = branch.graph.captures;
@@ -296,7 +296,6 @@ absl::StatusOr<Subgraph> GradientOfBranch(const Rule& r, const Branch& branch,
   return editor.Finish(outputs, read);
 }
 
-// An If with the gradients of the branches as branches.
 void IfRule(Rule& r, const ops::If& op) {
   const Branch branches[] = {{op.else_branch, 1},
                              {op.then_branch, 1 + op.else_branch.captures}};
@@ -316,8 +315,6 @@ void IfRule(Rule& r, const ops::If& op) {
   for (size_t i = 0; i < slots.size(); ++i)
     r.SetGradient(slots[i], gradients[i]);
 }
-
-// --- Loop ---
 
 // A Loop runs once more and records with what each trip begins. Then another
 // one goes from the last trip to the first: it runs the body's gradient, and
@@ -483,8 +480,6 @@ class LoopGradient {
   size_t values_ = 0;
   Numbers scans_;
 };
-
-// --- Scan ---
 
 // The elements of a Scan, as a Loop picks them.
 class ScanAsLoop {

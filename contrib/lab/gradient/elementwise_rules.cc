@@ -11,12 +11,9 @@
 namespace nodewise::gradient {
 namespace {
 
-// --- Functions of one number ---
-
-// `a` above 0, and `b` elsewhere.
 Term AboveZero(Term x, Term a, Term b) { return Choose(Greater(x, 0), a, b); }
 
-// The cotangent where the condition holds; what is cut off there is constant.
+// Where the condition fails the result is constant, and passes nothing on.
 Term GradientWhere(Term condition, Term dy) {
   return Choose(condition, dy, 0.0);
 }
@@ -44,7 +41,7 @@ Term SeluFormula(Point p, const ops::Selu& op) {
   return AboveZero(p.x, p.dy * double{op.gamma}, below);
 }
 
-// Trained, the mask is another one in each run.
+// In training the mask is another one in each run.
 void DropoutRule(Rule& r) {
   if (r.has(2)) return r.Refuse("where a mode of training is given");
   r.SetGradient(0, r.dy());
@@ -57,8 +54,6 @@ void BitCastRule(Rule& r) {
   }
   r.SetGradient(0, r.dy());
 }
-
-// --- Of several numbers ---
 
 // The exponent may be of another type than the base, also an integer. x^(y - 1)
 // is written anew, and not as the result over x, which is NaN at 0.
@@ -94,7 +89,7 @@ void FoldedExtremeRule(Rule& r) {
   r.SetGradient(0, left);
 }
 
-// Limits that were attributes have another type than 16-bit floats.
+// Limits that were attributes are float32, also where the input has 16 bits.
 Terms DefineClip(Rule& r) {
   Term y = r.x();
   const auto limit = [&](size_t i) { return CastTo(r.x(i), y.dtype()); };

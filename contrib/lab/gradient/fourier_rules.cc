@@ -6,8 +6,8 @@
 namespace nodewise::gradient {
 namespace {
 
-// They are linear: the gradient of one is the one that turns the other way
-// round. The axis is counted from the front.
+// Fourier transforms are linear: the gradient of one is the transform in the
+// other direction. The axis is counted from the front.
 struct FourierSides {
   int64_t axis = 0;
   int64_t length = 1;
@@ -53,9 +53,9 @@ Term HalfSpectrumGradient(Term dy, FourierSides by) {
                              LineAlong(rank, by.axis, by.length / 2 + 1));
 }
 
-// A length that is told cuts the signal off, or has zeros behind it: the
-// gradient is cut or filled the other way round. A forward transform turned
-// back by the inverse one has its 1 / length too much, and the other way round.
+// A length that is told cuts the signal off, or adds zeros behind it, so the
+// gradient is filled up or cut. Only the inverse transform divides by the
+// length, so turning one transform back by the other takes a factor.
 template <typename Class>
 void GiveSignal(Rule& r, const Class& op, int64_t axis) {
   const Sizes sizes = r.x().sizes();
@@ -88,7 +88,6 @@ void DftRule(Rule& r, const ops::DFT& op) {
   if (!axis.empty()) GiveSignal(r, op, axis[0]);
 }
 
-// Transforms of frames that are cut out of the signal.
 Terms DefineStft(Rule& r) {
   const Sizes signal = r.x().sizes();
   const Sizes step = r.Ints(1);

@@ -25,7 +25,6 @@ constexpr int kLeastOpset = 16;
 // use Clip. One that led back to itself would be written out for ever.
 constexpr int kMostRounds = 8;
 
-// Returns the row of a class, or null.
 const Row* FindRow(const void* type) {
   for (const auto rows :
        {ElementwiseRows(), SumRows(), WindowRows(), FourierRows(), MoveRows(),
@@ -134,8 +133,6 @@ class GradientMaker {
   }
 
  private:
-  // Writes what is defined by simpler operators in these, and notes what
-  // depends on the inputs.
   absl::Status Expand(absl::Span<const size_t> inputs) {
     std::vector<ValueId> from;
     for (const size_t input : inputs) {

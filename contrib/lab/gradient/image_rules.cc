@@ -17,8 +17,6 @@
 namespace nodewise::gradient {
 namespace {
 
-// --- Resizes ---
-
 absl::StatusOr<NDArray> ListOf(double number, DLDataType dtype) {
   NODEWISE_ASSIGN_OR_RETURN(NDArray list, NDArray::Empty({1}, dtype, kCpu));
   StoreDoubles(&number, 0, 1, list);
@@ -78,8 +76,8 @@ std::vector<double> ScalesOf(const Rule& r, size_t input, const ops::Resize& op,
   return scales;
 }
 
-// One side after the other is multiplied by its matrix: the middle one of three
-// sides that the others are joined to.
+// Multiplies one side after the other by its matrix. For that the sides before
+// it are joined to one, and so are those behind it.
 Terms BySides(Rule& r, const ops::Resize& op, size_t scales_at) {
   Term y = r.x();
   Writer& w = r.writer;
@@ -129,8 +127,6 @@ Terms DefineUpsample(Rule& r) {
   return BySides(r, op, 1);
 }
 
-// --- Samples ---
-
 using ops::Interpolation;
 using ops::OutsideRule;
 
@@ -163,7 +159,6 @@ Term Mirrored(Term x, double low, double high) {
 
 double LowEnd(const SamplingWay& way) { return way.align_corners ? 0 : -0.5; }
 
-// Where a grid's place lies among `n` elements.
 Term ElementCoordinate(Term grid, const SamplingWay& way, int64_t count) {
   const auto n = static_cast<double>(count);
   Term at =
@@ -224,7 +219,8 @@ Taps TapsOf(Term at, const SamplingWay& way, int64_t count) {
   return taps;
 }
 
-// The taps along one more side, for all that there are along those before it.
+// Combines each of the taps along the sides before with each of those along one
+// more side.
 Taps Crossed(const Taps& outer, const Taps& inner, int64_t side) {
   const Sizes a = outer.weight.sizes();
   const Sizes b = inner.weight.sizes();
@@ -390,17 +386,13 @@ Terms DefineDeformConv(Rule& r, const ops::DeformConv& op) {
   return {made};
 }
 
-// --- Pools of regions ---
-
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
-// 0, 1, ... as numbers of this type and shape.
 Term Numbered(Writer& w, const Sizes& sizes, DLDataType dtype) {
   const Sizes places = Counting(0, Product(sizes));
   return w.Numbers({places.begin(), places.end()}, dtype, sizes);
 }
 
-// One number of each region, in this shape.
 Term ColumnOf(Term boxes, int64_t i, const Sizes& shape) {
   return ReshapeTo(Part(boxes, 1, i, i + 1), shape);
 }
@@ -510,7 +502,6 @@ Term LineWeights(const Points& points, int64_t size) {
   return ReshapeTo(both, {sizes[0], 1, points.bins * points.most * 2, size});
 }
 
-// Weights along height, the maps, and weights along width.
 Term Weighted(Term of_rows, Term maps, Term of_columns) {
   const DLDataType dtype = maps.dtype();
   return Times(Times(CastTo(of_rows, dtype), maps),
@@ -591,7 +582,7 @@ Term InBins(Term first, Term last, int64_t bins, int64_t size) {
               Less(elements, end));
 }
 
-// The largest of each row first, then of those.
+// Takes the largest of each row first, and then the largest of these.
 Terms DefineMaxRoiPool(Rule& r, const ops::MaxRoiPool& op) {
   const Sizes map = r.x().sizes();
   const Sizes rois = r.x(1).sizes();

@@ -52,7 +52,7 @@ void SplitRule(Rule& r) {
   r.SetGradient(0, r.writer.Add(ops::Concat{r.As<ops::Split>().axis}, parts));
 }
 
-// Each side is one of the repeats and one of the elements.
+// Each side is parted into two: the repeats, and the elements.
 Term TileFormula(Point p) {
   const Sizes sizes = p.x.sizes();
   const Sizes repeats = p.r.Ints(1);

@@ -19,8 +19,6 @@
 namespace nodewise::gradient {
 namespace {
 
-// --- Recurrent layers ---
-
 using ops::CellActivation;
 
 // Inputs by their places, the same in all three operators.
@@ -236,8 +234,6 @@ Terms DefineRnn(Rule& r, const ops::RNN& op) {
   return Layer(r, op, ops::kRnnActivations).Write(step);
 }
 
-// --- Attention ---
-
 constexpr size_t kQ = 0, kK = 1, kV = 2, kMask = 3, kPastKey = 4,
                  kPastValue = 5, kValidKeys = 6;
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
@@ -394,8 +390,6 @@ class AttentionFormula {
   int64_t total_ = 0;  // Keys, those of the past included.
 };
 
-// --- What models of language do beside attention ---
-
 // The elements that turn are pairs; the others are copied.
 Terms DefineRotary(Rule& r, const ops::RotaryEmbedding& op) {
   const Sizes given = r.x().sizes();
@@ -492,7 +486,7 @@ Terms DefineLinearAttention(Rule& r, const ops::LinearAttention& op) {
   return {Joined(y, 1), state};
 }
 
-// The state precedes the data, and its end is the next one.
+// The state precedes the data, and the end of both is the next state.
 Terms DefineCausalConv(Rule& r, const ops::CausalConvWithState& op) {
   const Sizes sizes = r.x().sizes();
   const Sizes weights = r.x(1).sizes();

@@ -18,8 +18,6 @@
 namespace nodewise::gradient {
 namespace {
 
-// --- Products of matrices ---
-
 // A list on the left is a row, one on the right a column, and the result has no
 // side for it.
 void MatMulRule(Rule& r) {
@@ -62,7 +60,6 @@ void GemmRule(Rule& r, const ops::Gemm& op) {
   if (r.has(2)) r.SetGradient(2, r.dy() * double{op.beta});
 }
 
-// The sides of an equation by operand, and those of the result.
 struct Equation {
   std::vector<std::string> operands;
   std::string result;
@@ -154,8 +151,6 @@ Term DetFormula(Point p) {
   if (w.network().opset(domain) == 0) w.Fail(w.network().SetOpset(domain, 1));
   return SwapLast(Apply(ops::Inverse{}, p.x)) * scale;
 }
-
-// --- Reductions ---
 
 // More numbers than these are not multiplied each without one of them, since
 // that takes the square of as many.
@@ -317,8 +312,6 @@ void TopKRule(Rule& r, const ops::TopK& op) {
   r.SetGradient(0, PutInto(r.x().sizes(), op.axis, places, r.dy()));
 }
 
-// --- Normalizations and losses, as what they are ---
-
 // A number for each channel, as a tensor that broadcasts with x.
 Term ByChannel(Term numbers, Term x) {
   const auto rank = static_cast<size_t>(std::max<int64_t>(x.rank(), 2));
@@ -348,13 +341,12 @@ Term ScaledByChannel(const Rule& r, Term y) {
   return y * ByChannel(r.x(1), y) + ByChannel(r.x(2), y);
 }
 
-// The sides from `axis` on.
 Sizes RowAxes(Term x, int64_t axis) {
   return Counting(FromFront(axis, x.rank()), x.rank());
 }
 
-// Only when it is trained does it normalize by the batch; then it also makes
-// the statistics that the next batches begin with.
+// Batch normalization takes the statistics of the batch only in training; then
+// it also makes those that the next batches begin with.
 Terms DefineBatchNorm(Rule& r, const ops::BatchNormalization& op) {
   const Term x = r.x();
   const Term scale = ByChannel(r.x(1), x);
@@ -441,7 +433,7 @@ Term DefineLosses(Rule& r, Term logs, const ops::LossAttributes& op) {
     const auto number = static_cast<double>(*op.ignore_index);
     const Term ignored = Equal(labels, r.writer.Number(number, labels.dtype()));
     counts = CastTo(Not(ignored), logs.dtype());
-    // Any label will do that there is.
+    // Any class will do for such a label, since it counts 0 times.
     places = Choose(ignored, 0.0, labels);
   } else {
     counts = r.writer.Filled(1, logs.dtype(), labels.sizes());

@@ -22,7 +22,6 @@ Sizes WithSpatial(Sizes first, const Sizes& spatial) {
   return first;
 }
 
-// The first elements of each spatial side, as many as these.
 Term FirstOfSides(Term x, const Sizes& spatial) {
   for (size_t s = 0; s < spatial.size(); ++s) {
     x = Part(x, static_cast<int64_t>(s) + 2, 0, spatial[s]);
@@ -62,8 +61,6 @@ Sizes FitPads(const Sizes& spatial, const Sizes& places, Window* window) {
   }
   return unreached;
 }
-
-// --- Convolutions ---
 
 template <typename Class>
 Class ConvWith(const Window& window, int64_t group) {
@@ -221,8 +218,6 @@ void Col2ImRule(Rule& r, const ops::Col2Im& op) {
   r.SetGradient(0, ReshapeTo(Gathered(elements, 1, w.Ints(targets)), columns));
 }
 
-// --- Pools ---
-
 // The sum of each window: a convolution of each plane with ones.
 Term WindowSum(Term x, Window window, const Sizes& output) {
   const Sizes sizes = x.sizes();
@@ -234,7 +229,6 @@ Term WindowSum(Term x, Window window, const Sizes& output) {
   return ReshapeTo(Apply(ConvWith<ops::Conv>(window, 1), planes, ones), output);
 }
 
-// How many elements of one side count in the window at `place`.
 double CountAt(const Window& window, size_t side, int64_t size, int64_t place,
                bool counts_pads) {
   const int64_t before = window.pads[side];

@@ -12,9 +12,9 @@
 namespace nodewise::gradient {
 namespace {
 
-// Elements of constants that are calculated beforehand. It bounds the work and
-// what the network holds; indices and conditions of larger tensors are
-// calculated whenever it runs.
+// Elements of constants that are calculated beforehand. The limit bounds the
+// work and what the network holds; indices and conditions of larger tensors are
+// calculated whenever the network runs.
 constexpr int64_t kMostFolded = 1 << 14;
 
 }  // namespace

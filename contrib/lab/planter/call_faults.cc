@@ -67,7 +67,6 @@ absl::StatusOr<size_t> LargestConstant(const FaultPlace& place) {
   return found;
 }
 
-// Exchanges two values that operations of the region read.
 void AddSwapsInside(const FaultPlace& place, Spoilings* made) {
   const Network& network = place.region->network;
   for (const OperationId id : network.order()) {
@@ -171,7 +170,6 @@ Spoiling BlockOfInput(std::string what, size_t output, int64_t begin,
   });
 }
 
-// The outputs with more than one element, in a drawn order.
 std::vector<size_t> MultiElementOutputs(const FaultPlace& place,
                                         RandomSource& random) {
   std::vector<size_t> slots;
@@ -208,8 +206,8 @@ class OneOfThreeCalls {
   std::atomic<uint64_t> calls_ = 0;
 };
 
-// It is tried as it is in its faulty calls: else it would depend on chance
-// whether a trial sees an effect.
+// The fault is tried as it is in its faulty calls: else it would depend on
+// chance whether a trial sees an effect.
 Spoiling InOneOfThreeCalls(const Spoiling& always, uint64_t seed) {
   Spoiling made = always;
   made.what = fmt::format("in a third of the calls: {}", always.what);

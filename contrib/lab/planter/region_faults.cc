@@ -17,10 +17,9 @@
 namespace nodewise {
 namespace {
 
-// --- Attributes ---
-
-// The node's own kernel is bound for the changed region, so that its rounding
-// stays and the difference is that of the attribute alone.
+// For a fault in an attribute the node's own kernel is bound for the changed
+// region, so that its rounding stays and the difference is that of the
+// attribute alone.
 
 using Ints = std::vector<int64_t>;
 
@@ -76,7 +75,6 @@ std::vector<OtherValue> OtherPadding(std::string_view name,
   return others;
 }
 
-// Another axis, or other sides exchanged.
 std::vector<OtherValue> OtherOrder(std::string_view name,
                                    const AttrValue& value, int rank,
                                    RandomSource&) {
@@ -107,7 +105,6 @@ std::vector<OtherValue> OtherOrder(std::string_view name,
   return others;
 }
 
-// Another number, or the other setting of a switch.
 std::vector<OtherValue> OtherNumber(std::string_view, const AttrValue& value,
                                     int, RandomSource& random) {
   if (const auto* const number = std::get_if<float>(&value)) {
@@ -156,7 +153,6 @@ struct RegionChanger {
     }
   }
 
-  // Looks at the inputs that are constants of the region itself.
   void ChangeConstants(const Operation& operation) {
     const int rank = RankOfFirst(region.network, operation);
     const auto& params = operation.def().inputs;
@@ -218,11 +214,10 @@ FoundWays OtherRegions(const FaultPlace& place, OtherValuesOf others,
   return Found(std::move(changer.made), lacks, &random);
 }
 
-// --- Arithmetic ---
-
-// One operation is computed in another way, all others of the region as the
-// reference does: a kernel's rounding beside it is lost, which the trial of the
-// fault does not tell from its effect.
+// For a fault in the arithmetic one operation is computed in another way, and
+// all others of the region as the reference does: the rounding of the node's
+// own kernel is lost, which the trial of the fault does not tell from its
+// effect.
 
 // So many partial sums are added up in float16. Each is rounded, and so is the
 // sum after it; docs/planter.md names the number.
@@ -257,7 +252,6 @@ Spoiling WithOperation(std::string what, const Region& region,
           }};
 }
 
-// Evaluates the call with these numbers in the place of an input.
 absl::StatusOr<Evaluated> EvaluateWith(const OperationCall& call, size_t slot,
                                        const Numbers& numbers,
                                        const EvalArgs::Options& options) {
@@ -267,7 +261,6 @@ absl::StatusOr<Evaluated> EvaluateWith(const OperationCall& call, size_t slot,
   return ReferenceEvaluator().Evaluate(std::move(other), options);
 }
 
-// Returns output 0 of what EvaluateWith() gives.
 absl::StatusOr<Numbers> NumbersWith(const OperationCall& call, size_t slot,
                                     const Numbers& numbers,
                                     const EvalArgs::Options& options) {
@@ -276,7 +269,6 @@ absl::StatusOr<Numbers> NumbersWith(const OperationCall& call, size_t slot,
   return ToDoubles(made.outputs[0]);
 }
 
-// Puts numbers in the place of output 0 of what is computed soundly.
 absl::StatusOr<Evaluated> WithResult(const OperationCall& call,
                                      const Numbers& numbers,
                                      const EvalArgs::Options& options) {

@@ -28,7 +28,6 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Values = std::vector<ValueId>;
 
-// A convolution with a bias; with as many groups as channels if `by_channel`.
 ValueId ConvWithBias(LayerBuilder& b, const std::string& name, ValueId x,
                      int64_t from, int64_t to, bool by_channel = false) {
   ops::Conv conv;
@@ -42,8 +41,6 @@ ValueId ConvWithBias(LayerBuilder& b, const std::string& name, ValueId x,
        b.Random(name + "_bias", {to}, 0.2)});
 }
 
-// A stem, a residual pair of convolutions of which the first is by channel, and
-// a classifier of the means.
 absl::StatusOr<Network> MakeConvolutional(const OpSet& ops, uint64_t seed) {
   LayerBuilder b(ops, "convolutional", seed);
   ValueId x = b.Input("image", Shape{1, 3, 14, 14});
@@ -112,7 +109,7 @@ absl::StatusOr<Network> MakeTransformer(const OpSet& ops, uint64_t seed) {
   return b.Finish({b.Classes(b.MeanOver("mean", x, {1}), kDepth, 7)});
 }
 
-// The precision pass makes it of the convolutional network; what can be
+// The precision pass makes this network of the convolutional one; what can be
 // computed with integers is.
 absl::StatusOr<Network> MakeQuantised(const OpSet& ops, uint64_t seed) {
   NODEWISE_ASSIGN_OR_RETURN(Network network, MakeConvolutional(ops, seed));
@@ -133,7 +130,6 @@ absl::StatusOr<Network> MakeQuantised(const OpSet& ops, uint64_t seed) {
   return network;
 }
 
-// The recurrent network: its steps, and the numbers that it carries on.
 constexpr int64_t kSteps = 6;
 constexpr int64_t kState = 8;
 
@@ -151,7 +147,7 @@ absl::StatusOr<Network> MakeRecurrent(const OpSet& ops, uint64_t seed) {
   // Steps, directions, batch, state: both directions become one state.
   x = b.Reshaped("joined", b.Transposed("swap", x, {0, 2, 1, 3}),
                  {kSteps, 1, 2 * kState});
-  // It reads both directions, and the probabilities are those of its last
+  // The GRU reads both directions, and the probabilities are those of its last
   // state.
   ops::GRU gru;
   gru.hidden_size = kState;

@@ -57,7 +57,7 @@ class WithBackward : public OuterCandidate {
   }
 
  private:
-  // Returns no sets for what it has no gradient for.
+  // Returns an answer without sets if the function has no gradient for the job.
   CandidateAnswer RunBackward(const CandidateJob& job) const {
     CandidateAnswer answer;
     if (job.backward == nullptr) return answer;
@@ -71,7 +71,6 @@ class WithBackward : public OuterCandidate {
   const BackwardFunction backward_;
 };
 
-// Each network gets an executor of its own, which runs all of its sets.
 class LoweredNetworks : public Candidate {
  public:
   LoweredNetworks(std::string name, LowerOptions options,
@@ -114,7 +113,7 @@ class LoweredNetworks : public Candidate {
 
 // All networks of a call become one file of C and one library. Those without C
 // are left out, and fail by themselves; a file that does not compile is halved
-// until the network that it is about is alone.
+// until the network at fault is alone.
 class EmittedNetworks : public Candidate {
  public:
   EmittedNetworks(const OpSet& ops, std::shared_ptr<const CCompiler> compiler,
@@ -141,7 +140,6 @@ class EmittedNetworks : public Candidate {
     // A compiler that is not there fails for any half as well.
     const bool is_ours = !loaded.ok() && !absl::IsUnavailable(loaded.status());
     if (is_ours && jobs.size() > 1 && HasC(lowered)) {
-      // One of them does not compile, which is not the fault of the others.
       Run(jobs.first(jobs.size() / 2), take);
       return Run(jobs.subspan(jobs.size() / 2), take);
     }
@@ -158,15 +156,16 @@ class EmittedNetworks : public Candidate {
     return std::ranges::any_of(all, [](const auto& one) { return one.ok(); });
   }
 
-  // Fails if there is no C for some of it.
+  // The text of EmitC is thrown away here: it only tells whether this network
+  // has C, before all of them become one file.
   absl::StatusOr<Lowered> LowerForC(const Network& network) const {
     NODEWISE_ASSIGN_OR_RETURN(Lowered made, Lower(network, "case", lowering_));
     NODEWISE_RETURN_IF_ERROR(EmitC(made.graph, ops_).status());
     return made;
   }
 
-  // Makes one library of all, and names its functions in the graphs: each
-  // function of the file has a name of its own there.
+  // The graphs are changed as well: in the one file each function has a name of
+  // its own, which its node has to call.
   absl::StatusOr<Ref<Library>> Compile(
       std::vector<absl::StatusOr<Lowered>>* lowered) const {
     std::vector<Graph*> graphs;
@@ -202,10 +201,10 @@ class EmittedNetworks : public Candidate {
   const std::string name_ = "c";
 };
 
-// Networks that a pass fails on do not reach the inner candidate, so its
-// answers have to be put back to the jobs that they are of. Gradients of its
-// own are not asked for: a rewritten network is not the gradient of the case
-// any more.
+// Networks that a pass fails on do not reach the inner candidate, so each of
+// its answers has to be put back at the place of its job. The inner candidate
+// is not asked for gradients: a rewritten network is not the gradient of the
+// case any more.
 class RewrittenNetworks : public OuterCandidate {
  public:
   RewrittenNetworks(std::unique_ptr<Candidate> inner, std::vector<Pass> passes)
@@ -238,7 +237,8 @@ class RewrittenNetworks : public OuterCandidate {
   const std::vector<Pass> passes_;
 };
 
-// Returns what an operation reads: an input of the network, or a constant.
+// The network has a single operation, which can read nothing but inputs of the
+// network and constants.
 CandidateOutputs TensorsRead(const Network& network, const Operation& operation,
                              const std::vector<NDArray>& inputs) {
   std::vector<NDArray> tensors;
@@ -256,8 +256,9 @@ CandidateOutputs TensorsRead(const Network& network, const Operation& operation,
   return tensors;
 }
 
-// oneDNN's backward primitives are of one operation, with one output that all
-// cotangents are of. Anything else is left to the gradient as a network.
+// A backward primitive of oneDNN belongs to one operation with one output, to
+// which the cotangents belong. Anything else is left to the gradient as a
+// network.
 CandidateOutputs RunBackward(const BackwardCase& backward,
                              const std::vector<NDArray>& inputs) {
   const OneDnnThreads one(1);

@@ -45,8 +45,9 @@ constexpr const char* kOptimizers =
 // onnxruntime's names of its levels, from the highest to the lowest.
 constexpr const char* kLevels[] = {"all", "extended", "basic", "disabled"};
 
-// Whole networks have operators that oneDNN has no kernel for; among single
-// ones, those would only compare the reference with itself.
+// Whole networks have operators that oneDNN has no kernel for, which run on the
+// reference's kernels; tested one by one, these would only compare the
+// reference with itself.
 Made OneDnn(const CandidateOptions& options, LowerOptions lowering) {
   auto forward = LoweredCandidate(
       "onednn", std::move(lowering), [has_others = options.networks] {
@@ -82,8 +83,8 @@ Made OptimisedC(const CandidateOptions& options, LowerOptions lowering) {
   return Emitted(options, std::move(lowering), kOptimised);
 }
 
-// A program is had for parts of networks: its own model file would be another
-// network than the case.
+// The program is made for parts of networks: with its own model file it would
+// run another network than the case.
 Made Program(const CandidateOptions& options,
              const std::vector<std::string>& arguments = {}) {
   ProgramSpec spec = options.program;
@@ -96,7 +97,6 @@ Made Program(const CandidateOptions& options,
                           program.limits);
 }
 
-// Each variant switches off one thing that lowering does.
 std::vector<CandidateVariant> LoweringVariants(
     const CandidateOptions& options, const LowerOptions& usual,
     Made (*make)(const CandidateOptions& options, LowerOptions lowering)) {
@@ -163,8 +163,8 @@ Made MakePlain(const CandidateOptions& options) {
   return Program(options);
 }
 
-// The last variant exchanges the kernels, or what makes them fast, after all
-// that goes on around them.
+// The last variant exchanges the kernels, or what makes them fast; the variants
+// before it leave the kernels and change what goes on around them.
 std::vector<CandidateVariant> PlainVariantsOf(const CandidateOptions& options) {
   if (options.name == "ort") return OrtVariants(options);
   if (options.name == "graph") {

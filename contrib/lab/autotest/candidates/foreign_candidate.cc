@@ -15,14 +15,13 @@
 namespace nodewise {
 namespace {
 
-// One set of one job.
 struct Task {
   size_t job = 0;
   size_t set = 0;
 };
 using Tasks = absl::Span<const Task>;
 
-// A program, and whether it takes cases, which is found out by asking.
+// Whether a program takes several cases in one run is found out by asking it.
 struct ForeignProgram {
   std::string name;
   ForeignCommand command;
@@ -139,7 +138,8 @@ class ForeignBatch {
     Run(others);
   }
 
-  // Gives the program a model of each; fails if it fails as a whole.
+  // Gives the program one model for each task. Only a failure of the whole run
+  // is returned; a task that fails alone has that as its answer.
   absl::Status RunCases(Tasks tasks) {
     std::vector<ForeignCase> cases;
     for (const Task& one : tasks) {
@@ -154,8 +154,9 @@ class ForeignBatch {
     return absl::OkStatus();
   }
 
-  // Gives the program one model of all; fails if it does. Inputs and outputs
-  // are those of the tasks one behind the other.
+  // Gives the program one model that joins those of all tasks; their inputs and
+  // outputs lie one behind the other in it. The model fails if one of the tasks
+  // does.
   absl::Status RunTogether(Tasks tasks) {
     std::vector<const Network*> networks;
     for (const Task& task : tasks) networks.push_back(jobs_[task.job].network);
@@ -205,7 +206,8 @@ class ForeignNetworks : public Candidate {
       program_.takes_cases = ProbeCaseSupport();
       has_asked_ = true;
     }
-    // A model has one version of each domain.
+    // A model has one version of each domain, so that tasks of different opsets
+    // cannot be joined.
     std::map<std::vector<std::pair<std::string, int>>, std::vector<Task>>
         by_opsets;
     for (size_t job = 0; job < jobs.size(); ++job) {
@@ -224,7 +226,6 @@ class ForeignNetworks : public Candidate {
   }
 
  private:
-  // Has the program run a Relu, and say then whether it takes cases.
   bool ProbeCaseSupport() const {
     const auto task = MakeLeastTask();
     return task.ok() &&

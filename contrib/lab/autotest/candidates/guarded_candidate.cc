@@ -150,7 +150,6 @@ class GuardedNetworks : public OuterCandidate {
     }
   }
 
-  // Runs one job with a child for each set.
   void RunAlone(const CandidateJob& job, CandidateAnswer* answer) {
     for (size_t set = 0; set < job.sets.size(); ++set) {
       const CandidateJob alone{job.network, job.sets.subspan(set, 1),

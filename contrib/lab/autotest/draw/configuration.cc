@@ -24,7 +24,8 @@ constexpr int kGivenPercent = 15;  // Per cent of shapes that only a run tells.
 constexpr int64_t kTailSides[] = {5,  7,  8,  9,  15, 16, 17,
                                   31, 32, 33, 63, 64, 65};
 constexpr uint64_t kSmallSides = 4;  // From 1 on.
-// How often what is drawn is as what is there already.
+// How often, in per cent, a draw repeats a type, shape or side that is there
+// already.
 // An operator of a network has to read what others make, or the network would
 // be as many networks side by side; but new tensors have to come, too, or all
 // of a network would have one shape.
@@ -181,9 +182,9 @@ DLDataType ConfigurationDraw::Legal() {
   return legal.empty() ? Any() : Type(legal);
 }
 
-// One choice, and a smaller one is never a longer side, but for empty ones,
-// which come last: they are special, and not simple. Of 100 places, 70 are
-// shared by the small sides and 28 by the others.
+// A side is one choice, and a smaller choice is never a longer side. Empty
+// sides come last all the same, since they are special and not simple. Of 100
+// places, 70 are shared by the small sides and 28 by the others.
 int64_t ConfigurationDraw::Side(int64_t most, bool may_be_empty) {
   constexpr uint64_t kSmallShare = 70;
   constexpr uint64_t kEmptyShare = 2;
@@ -210,7 +211,6 @@ IntList ConfigurationDraw::Sides(int64_t least_rank, int64_t most_rank,
       TakesPreferred(kPreferredShapes)) {
     return preferred_shape_;
   }
-  // The room that is left for elements bounds each side in turn.
   IntList sides(static_cast<size_t>(Between(least_rank, most_rank)));
   int64_t room = kMostElements;
   for (int64_t& side : sides) {
@@ -220,7 +220,8 @@ IntList ConfigurationDraw::Sides(int64_t least_rank, int64_t most_rank,
   return sides;
 }
 
-// Sides at the front go first, and any side of what is left may be 1 then.
+// Broadcasting repeats what such a part lacks: sides at the front, and sides of
+// which it has 1.
 IntList ConfigurationDraw::PartOf(const IntList& shape) {
   const Choices::Group group(choices_);
   IntList part = shape;
@@ -233,7 +234,8 @@ IntList ConfigurationDraw::PartOf(const IntList& shape) {
   return part;
 }
 
-// The negative number is the same axis: a choice more, not another axis.
+// A negative number names the same axis, so that this is one more choice and
+// does not change the first one.
 int64_t ConfigurationDraw::SignedAxis(size_t rank) {
   const int64_t axis = Axis(rank);
   const auto count = std::max<int64_t>(static_cast<int64_t>(rank), 1);
@@ -265,7 +267,8 @@ IntList ConfigurationDraw::SignedAxes(size_t rank, bool may_be_none,
 
 IntList ConfigurationDraw::Distinct(int64_t count, int64_t how_many) {
   const Choices::Group group(choices_);
-  // Two choices, for any number of numbers: those in steps around a circle.
+  // Two choices give any number of different numbers: those at equal steps
+  // around a circle.
   const int64_t first = Between(0, count - 1);
   int64_t step = Between(1, count);
   // Then no number comes twice before all have come.
@@ -296,7 +299,8 @@ void ConfigurationDraw::Input(DLDataType dtype, IntList shape,
 
 void ConfigurationDraw::AddConstant(DLDataType dtype, IntList shape,
                                     const InputDomain& usual) {
-  // Only where that leaves more than one number, and is not a special domain.
+  // A domain that holds -1 to 1 keeps several whole numbers; a narrower one is
+  // special, and left as it is.
   InputDomain domain = usual;
   if (prefers_whole_ && domain.least <= -1 && domain.most >= 1) {
     domain.is_whole = true;

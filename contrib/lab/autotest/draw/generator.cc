@@ -17,8 +17,8 @@
 namespace nodewise {
 namespace {
 
-// A generator that is made of more than these inside of each other has no end:
-// one whose value calls a function that makes another of its kind.
+// A generator that nests deeper than this has no end: its value calls a
+// function that makes another generator of its kind.
 constexpr int kMostDepth = 200;
 // Tensors of programs are small. More than these would rather be a mistake in a
 // side than a test that is wanted.
@@ -160,7 +160,7 @@ class RandomNode : public GeneratorNode {
   Annotation annotation_ = Annotation::kAny;
 };
 
-// A bool for any annotation.
+// Without a To() of its own, so that a bool stays one for any annotation.
 class BoolNode : public GeneratorNode {
  public:
   double Size() const override { return 2; }
@@ -337,7 +337,6 @@ class ArithmeticNode : public GeneratorNode {
   const char sign_;
 };
 
-// Type, sides, kind of special numbers and contents are drawn in this order.
 class TensorNode : public GeneratorNode {
  public:
   // Without a rank all sides are given.
@@ -432,7 +431,6 @@ class FailingNode : public GeneratorNode {
   const absl::Status why_;
 };
 
-// Reads "[2, 3]".
 absl::StatusOr<std::vector<int64_t>> SidesIn(std::string_view text) {
   const absl::Status wrong = InvalidArgument(
       "Tensor: found the sides \"{}\", expected such as [2, 3]", text);
@@ -548,7 +546,7 @@ generator random_bool() { return MakeGenerator<BoolNode>(); }
 generator oneof(std::vector<generator> options, std::vector<double> odds) {
   return MakeGenerator<OneOfNode>(std::move(options), std::move(odds));
 }
-// Nothing is the simplest, as the first option.
+// The first option is the simplest, so that a case shrinks to nothing().
 generator random_or_nothing(generator low, generator high) {
   return oneof({nothing(), random(std::move(low), std::move(high))}, {1, 2});
 }

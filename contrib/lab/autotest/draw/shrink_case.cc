@@ -142,8 +142,6 @@ class Shrinker {
     return has_changed;
   }
 
-  // Runs a batch. The first case that fails alike becomes the best one; returns
-  // its place, or how many there are if none does.
   size_t TakeFirst(std::vector<FailingCase>* batch) {
     if (batch->empty()) return 0;
     std::vector<std::vector<std::vector<NDArray>>> sets;
@@ -171,7 +169,8 @@ class Shrinker {
     return each->expected.status();
   }
 
-  // Draws again from other choices. Fails if the case is not simpler.
+  // Fails if the case is not simpler than the best one so far: a draw adds
+  // choices that are missing, and makes those smaller that are too large.
   absl::StatusOr<FailingCase> Redraw(const Values& configuration,
                                      const Values& set) const {
     FailingCase made;
@@ -227,7 +226,6 @@ class Shrinker {
         });
   }
 
-  // Replaces one input by numbers that are simpler.
   absl::StatusOr<FailingCase> WithNumbers(size_t input,
                                           std::vector<double> numbers) const {
     FailingCase made = best_;
@@ -318,7 +316,7 @@ std::vector<Values> SimplerSequences(absl::Span<const Choice> made,
     if (zeros != values) simpler.push_back(std::move(zeros));
   };
   zero(0, values.size());
-  // Outer groups come last.
+  // A group is noted when it ends, so that outer ones come last in the list.
   for (size_t i = groups.size(); i-- > 0;) {
     without(groups[i].begin, groups[i].end);
     zero(groups[i].begin, groups[i].end);

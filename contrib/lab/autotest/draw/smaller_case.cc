@@ -23,7 +23,6 @@
 namespace nodewise {
 namespace {
 
-// A network with what the reference makes of everything in it.
 struct RecordedRun {
   FailingCase failing;
   std::map<ValueId, NDArray> tensors;
@@ -34,7 +33,7 @@ struct RecordedRun {
 // is noticed by the cuts that need it.
 std::map<ValueId, NDArray> TensorsOf(const FailingCase& failing) {
   const Network& network = SubjectOf(failing.made);
-  // In a gradient, cotangents come after them.
+  // A gradient reads cotangents behind the inputs of the network.
   std::vector<NDArray> inputs = failing.set.inputs;
   inputs.resize(network.inputs().size());
   std::map<ValueId, NDArray> tensors;
@@ -54,9 +53,9 @@ std::map<ValueId, NDArray> TensorsOf(const FailingCase& failing) {
   return tensors;
 }
 
-// Adds an input to a value, for all that reads it; returns its place among the
-// inputs.
-// Taken back if the sum cannot be made, so that the network stays sound.
+// Adds a new input to a value, for all that reads the value, and returns the
+// place of the input. It is removed again if the sum cannot be made, so that
+// the network stays sound.
 absl::StatusOr<size_t> AddTo(ValueId value, Network* network) {
   const TensorType type = network->value(value).type;
   if (!type.is_static() || !IsFloat(type.dtype)) {
@@ -134,8 +133,8 @@ absl::Status Differentiate(const RecordedRun& run, FailingCase* part) {
   return absl::OkStatus();
 }
 
-// An input of the network stays what it was. A tensor at the cut is one like
-// any other: its numbers are drawn by nothing, and may be made simpler.
+// An input of the whole network stays what it was. A tensor at the cut was not
+// drawn, so that any of its numbers may be made simpler.
 CaseInput InputOf(const FailingCase& failing, const NetworkValue& value,
                   const NDArray& tensor) {
   const Network& network = SubjectOf(failing.made);
@@ -215,7 +214,6 @@ enum class SizeNumbers {
   kPlaces,     // And places beyond what is left become the last one.
 };
 
-// One side of one input or constant.
 struct Place {
   ValueId value = kNoValue;
   size_t side = 0;
@@ -228,7 +226,7 @@ struct SideChange {
   bool keeps_last = false;  // Elements, not the first ones.
   std::optional<Place> only = std::nullopt;
 
-  // Returns what becomes of a side, and of a number that is one.
+  // What becomes of a side, or of a number that stands for one.
   int64_t Shrunk(int64_t size) const {
     if (size == from) return to;
     const bool is_multiple =
@@ -253,8 +251,6 @@ struct SideChange {
   }
 };
 
-// Returns the first or last elements of a tensor along each side. The place of
-// an element before is worked out from the last side to the first.
 absl::StatusOr<NDArray> Part(const NDArray& tensor, const Sides& shape,
                              bool keeps_last) {
   const auto before = tensor.shape();
@@ -290,14 +286,13 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
       const NDArray part,
       Part(tensor, change.ShrunkShape(id, tensor.shape()), change.keeps_last));
   const bool may_be_sizes = part.dtype() == kInt64 || part.dtype() == kInt32;
-  // Drawn numbers stay, unless they are places.
   if (!may_be_sizes || change.numbers == SizeNumbers::kKept ||
       (!is_decided && change.numbers != SizeNumbers::kPlaces)) {
     return part;
   }
   std::vector<double> numbers = ToDoubles(part);
   for (double& number : numbers) {
-    // Slices end at the largest number there is.
+    // A Slice may end at the largest number there is, which is not a size.
     if (number < 0 || number > 1e9) continue;
     number =
         static_cast<double>(change.ShrunkNumber(static_cast<int64_t>(number)));
@@ -305,7 +300,6 @@ absl::StatusOr<NDArray> Smaller(ValueId id, const NDArray& tensor,
   return TensorOfDoubles(part.dtype(), part.shape(), numbers);
 }
 
-// Returns whether some number has changed.
 bool ChangeNumbers(const SideChange& change, std::vector<NamedAttr>* named) {
   if (change.numbers == SizeNumbers::kKept) return false;
   bool has_changed = false;
@@ -349,8 +343,6 @@ void ReplaceTensor(const NDArray& tensor, CaseInput* input) {
   input->shape = Sides(tensor.shape().begin(), tensor.shape().end());
 }
 
-// Makes the configuration and the inputs of an operator smaller, and returns
-// its network.
 absl::StatusOr<Network> SmallerOperator(const FailingCase& before,
                                         const SideChange& change,
                                         FailingCase* made) {

@@ -110,8 +110,7 @@ class NumberDraw {
     return std::clamp(x, domain_.least, domain_.most);
   }
 
-  // Different numbers from the least one on, and again from there behind the
-  // last one.
+  // The numbers are all different until the domain ends, and begin anew then.
   double Counting() {
     const double number = (is_whole_ ? first_ : domain_.least) + counted_;
     const double end = is_whole_ ? places_ : domain_.most - domain_.least;

@@ -66,7 +66,6 @@ class AttributeKind {
     return Annotation::kAny;
   }
 
-  // Returns the value in the first form that the attribute takes.
   absl::StatusOr<AttrValue> Convert(const GeneratedValue& value) const {
     for (AttrValue& form : FormsOf(value)) {
       if (Takes(form)) return std::move(form);
@@ -205,7 +204,7 @@ absl::StatusOr<std::vector<NDArray>> CopiesOf(const std::vector<NDArray>& all) {
 
 }  // namespace
 
-// Wraps the two runtimes, under the name of the reference's.
+// A program names the reference's runtime alone; the object stands for both.
 DualObject GetDualObject(const std::string& name, DualCase* owner) {
   DualObject::State state{DualKind::kRuntimes, name, owner};
   return DualObject(
@@ -223,7 +222,7 @@ class DualCase {
     status_ = network_.SetOpset("", options.opset);
   }
 
-  // Runs the program. Errors of the program, the reference or the tested side.
+  // Fails if the program, the reference or the tested side does.
   absl::Status Run(const std::function<void(DualObject& onnx)>& program) {
     DualObject onnx = GetDualObject("onnx", this);
     program(onnx);
@@ -234,7 +233,6 @@ class DualCase {
     return status_;
   }
 
-  // Compares all that was recorded, in each way to run. OK if it agrees.
   absl::Status Compare() {
     NODEWISE_RETURN_IF_ERROR(status_);
     NODEWISE_RETURN_IF_ERROR(CheckModules());
@@ -257,8 +255,8 @@ class DualCase {
   const std::string& text() const { return text_; }
 
   // --- For DualObject.
-  // Sides of a tensor may differ between the two, which is told when the call
-  // that made it is compared; until then each side goes on with its own.
+  // Sides of a tensor may differ between the two runtimes, which is told when
+  // the call that made it is compared; until then each goes on with its own.
   DualObject Attribute(const State& of, std::string_view attribute) {
     if (!status_.ok()) return Fail(status_);
     const std::string name(attribute);
@@ -291,8 +289,8 @@ class DualCase {
     return Made(std::move(state));
   }
 
-  // Parameters are drawn with each call that uses the module, and once in a
-  // case.
+  // Parameters are drawn only by the calls that use the module. All calls of
+  // one case get the same ones.
   DualObject Bind(const State& of, std::vector<DualAttribute> attributes,
                   std::vector<DualInput> parameters) {
     if (!status_.ok()) return Fail(status_);
@@ -516,7 +514,6 @@ class DualCase {
     return absl::OkStatus();
   }
 
-  // Makes all that comes out of calls the outputs of the network.
   absl::Status SetAllOutputs() {
     std::vector<ValueId> outputs;
     for (const DualObject& tensor : dual_objects_to_test_) {
@@ -550,8 +547,6 @@ class DualCase {
     return JudgeOn(network_, inputs_, other, "in two threads");
   }
 
-  // Gradients of all calls as one network, from everything that comes out to
-  // all inputs that are floats.
   absl::Status CompareGradients() {
     NODEWISE_RETURN_IF_ERROR(SetAllOutputs());
     const std::vector<size_t> wanted = FloatInputs(network_);
@@ -662,7 +657,6 @@ uint64_t SeedOf(const DualOptions& options) {
                           : std::random_device()();
 }
 
-// The outcome of one run of the program, and the choices that it made.
 struct Tried {
   absl::Status status;
   bool is_refused = false;

@@ -69,8 +69,6 @@ bool StopsGradients(const Network& network, const Operation& operation) {
   return !made.ok() && !absl::IsInvalidArgument(made);
 }
 
-// Returns what some operations make that is an output of the network, or read
-// by another one.
 ValueIds OutputsReadOutside(const Network& network, const OperationSet& part) {
   const auto outputs = network.outputs();
   ValueIds made;
@@ -158,9 +156,9 @@ bool HasBackwardSpace(const OperatorDef& def) {
   return HasSpace(def) && kind.has_value() && *kind != GradientKind::kZero;
 }
 
-// Inputs that have to be whole are places, though they may be floats. The
-// network of a gradient has the inputs of the forward one first, then the
-// cotangents.
+// An input that has to be whole holds places and gets no gradient, though its
+// type may be a float. The network of a gradient has the inputs of the forward
+// one first, then the cotangents.
 absl::StatusOr<OperatorCase> GradientCaseOf(Configuration configuration,
                                             Network forward) {
   OperatorCase made;

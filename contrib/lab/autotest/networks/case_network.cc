@@ -15,7 +15,8 @@ ValueIds OutputsOf(const Operation& operation) {
   return outputs;
 }
 
-// In the order of the part's operations, so that it is the same each time.
+// The inputs are in the order of the part's operations, so that a part has the
+// same ones each time.
 ValueIds InputsFromOutside(const Network& network, const OperationSet& part) {
   ValueIds read;
   for (const OperationId id : part) {

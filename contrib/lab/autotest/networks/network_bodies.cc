@@ -16,7 +16,6 @@ constexpr int kMostCaptures = 2;
 constexpr int64_t kMostTrips = 3;
 constexpr int kScanSince = 9;
 
-// A body while it is built, and what it captures of the network around it.
 struct Body {
   NetworkBuilder builder;
   ValueIds captures;
@@ -47,7 +46,6 @@ absl::Status Fill(NetworkBuilder& outer, Body* body) {
   return absl::OkStatus();
 }
 
-// Returns something of the body that has the type of a tensor.
 MadeValue OutputOf(Body* body, const PoolTensor& like) {
   NODEWISE_ASSIGN_OR_RETURN(const ValueId made,
                             body->builder.Feed({true, like.dtype, like.shape}));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kFromPool = 80;      // Per cent of inputs.
 constexpr int kFurtherOutput = 8;  // Per cent of tensors that something reads.
-constexpr uint64_t kNewest = 3;    // So many are as likely as all others.
+constexpr uint64_t kNewest = 3;    // Tensors that have two chances.
 
 // Whether any number of the usual size will do.
 bool IsFree(const InputDomain& domain) {
@@ -53,8 +53,8 @@ NetworkBuilder::NetworkBuilder(BuilderOptions options, Choices* choices)
   (void)network_.SetOpset("", options_.opset);
 }
 
-// Operations that follow each other make longer chains than any tensor of the
-// pool would: so the newest three are as likely as all together once more.
+// Operations that read the newest tensors make longer chains than those that
+// read any tensor of the pool: so the newest three have two chances each.
 std::optional<PoolTensor> NetworkBuilder::Any() {
   if (pool_.empty()) return std::nullopt;
   const uint64_t all = pool_.size();
@@ -250,8 +250,6 @@ absl::StatusOr<OperatorCase> NetworkBuilder::Finish() {
   return made;
 }
 
-// How a tensor is made to fit what an operator wants to read.
-
 // The tensor that is made replaces `from`, for the steps that follow.
 MadeValue NetworkBuilder::Cast(PoolTensor* from, DLDataType dtype) {
   if (from->dtype == dtype) return from->id;
@@ -271,8 +269,8 @@ MadeValue NetworkBuilder::Cast(PoolTensor* from, DLDataType dtype) {
 
 MadeValue NetworkBuilder::Within(const PoolTensor& from,
                                  const InputDomain& domain) {
-  // Clip makes numbers of a range; whole floats, bools and, before it took
-  // integers, these have no operator that would make them alone.
+  // Clip alone puts numbers into a range: it does not make floats whole, and
+  // takes neither bools nor, in older opsets, integers.
   const bool is_float = IsFloat(from.dtype);
   if ((domain.is_whole && is_float) || IsBool(from.dtype) ||
       (!is_float && options_.opset < kClipOfIntegers)) {
@@ -320,8 +318,6 @@ MadeValue NetworkBuilder::ReshapedFlat(const PoolTensor& from,
   return Add("Reshape", {}, {id, to});
 }
 
-// Cuts sides that are too long, and fills up those that are too short with
-// zeros.
 MadeValue NetworkBuilder::CutAndPadded(const PoolTensor& from,
                                        const Sides& shape) {
   const size_t rank = shape.size();

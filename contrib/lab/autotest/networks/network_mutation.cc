@@ -58,7 +58,6 @@ constexpr int kOtherSize = 70;  // Per cent of sides that may change.
 constexpr const char* kPointwise[] = {"Relu", "Neg",       "Abs", "Sigmoid",
                                       "Tanh", "LeakyRelu", "Elu", "Identity"};
 
-// Returns operations that read what one makes, or make what it reads.
 OperationSet NeighboursOf(const Network& network, OperationId id) {
   OperationSet neighbours;
   const Operation& operation = network.operation(id);
@@ -115,7 +114,6 @@ absl::StatusOr<Network> CutPart(const Network& network,
   return ExtractNetwork(network, InputsFromOutside(network, part), to);
 }
 
-// A part of a model while it is changed.
 class Mutant {
  public:
   Mutant(Network network, Choices* choices)
@@ -185,8 +183,8 @@ class Mutant {
     return network_.SetOutputs(std::move(outputs));
   }
 
-  // Such an operation fits behind any float, and can stand for any other such
-  // one.
+  // A pointwise operation fits behind any float, and can stand for any other
+  // pointwise one.
   absl::StatusOr<OpAttrs> AnyPointwise() {
     const OperatorDef* const def =
         AllOperators().Find("", choices_->One(kPointwise), network_.opset());
@@ -209,8 +207,8 @@ class Mutant {
     return network_.ReplaceUses({after}, {made});
   }
 
-  // Only where its output looks like what it reads, and that is made by another
-  // operation, so that something is left.
+  // An operation is left out only where its output looks like what it reads,
+  // and another operation makes that, so that something is left.
   absl::Status LeaveOut(OperationId id) {
     const Operation& operation = network_.operation(id);
     if (operation.inputs.empty() || operation.inputs[0] == kNoValue) {
@@ -270,8 +268,6 @@ class Mutant {
     return Replace(id, std::move(attrs));
   }
 
-  // Computes the operation a second time, for an output of its own or to be
-  // added to the first result.
   absl::Status Duplicate(OperationId id) {
     const Operation operation = network_.operation(id);
     const ValueId once = operation.outputs[0];
@@ -341,8 +337,6 @@ absl::StatusOr<std::vector<std::shared_ptr<const Network>>> LoadModelsOf(
   first.Update(NotFound("{}: has no .onnx file", Printable(path)));
   return first;
 }
-
-// Parts of real models, changed.
 
 std::unique_ptr<CaseSource> MutationSource(
     std::vector<std::shared_ptr<const Network>> models) {

@@ -59,7 +59,6 @@ class Series {
   ValueId Op(std::string_view kind, ValueIds inputs) {
     return Op(kind, {}, std::move(inputs));
   }
-  // Adds an operation on one tensor; leaves it out now and then.
   ValueId Maybe(std::string_view kind, const std::vector<NamedAttr>& attributes,
                 ValueId input) {
     return Chance(kLeftOut) ? input : Op(kind, attributes, {input});
@@ -148,7 +147,6 @@ ValueId Activation(Series& series, ValueId x) {
   }
 }
 
-// Conv, factors by channel, an activation, and what goes around them.
 void AddConvolution(Series& series) {
   const int64_t group = series.One<int64_t>({1, 1, 1, 2, 3});
   const int64_t in = group * series.Side(4);
@@ -188,7 +186,6 @@ void AddConvolution(Series& series) {
   Activation(series, at);
 }
 
-// A product with weights, a bias, an activation, a residual sum.
 void AddDense(Series& series) {
   const int64_t in = series.Side(9);
   const int64_t out = series.Chance() ? in : series.Side(9);

@@ -23,13 +23,11 @@ constexpr int kOpsets[] = {
 // enough that it takes one.
 constexpr uint64_t kTries = 3;
 
-// A case with its inputs, to be asked about.
 struct Question {
   OperatorCase made;
   std::vector<std::vector<NDArray>> sets;
 };
 
-// Returns for each question whether the candidate refuses it.
 std::vector<bool> Refused(const std::vector<Question>& questions,
                           Candidate& candidate) {
   std::vector<bool> refused;

@@ -32,7 +32,6 @@ DLDataType DrawClassic(ConfigurationDraw& draw) {
   return draw.One({kFloat32, kFloat64, kInt32, kInt64});
 }
 
-// Rows of so many features, or one row alone.
 Ints DrawRows(ConfigurationDraw& draw, int64_t features) {
   const int64_t rows = draw.Side(9);
   return draw.Chance(20) ? Ints{features} : Ints{rows, features};
@@ -45,7 +44,6 @@ void DrawTransform(ConfigurationDraw& draw) {
                  {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"});
 }
 
-// Different labels, some of them negative, in no order.
 Ints DrawLabels(ConfigurationDraw& draw, int64_t count) {
   Ints labels = draw.Distinct(50, count);
   for (int64_t& label : labels) label -= 9;
@@ -82,7 +80,7 @@ void DrawLabelEncoder(ConfigurationDraw& draw) {
     keys.push_back(static_cast<float>(number - 3));
   }
   DrawLabelList(draw, "keys", key, keys);
-  // Quarters of integers would be cut to the same few numbers.
+  // As integers, quarters would be cut to the same few numbers.
   Floats values = DrawQuarters(draw, count);
   if (!IsFloat(value)) {
     for (float& each : values) each *= 4;

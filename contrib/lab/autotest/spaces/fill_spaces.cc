@@ -120,7 +120,6 @@ void DrawSeed(ConfigurationDraw& draw) {
   draw.MaybeAttr<float>("seed", {1, 0, 7.5F});
 }
 
-// The attributes of a distribution: the names of its two numbers.
 void DrawDistribution(ConfigurationDraw& draw) {
   const bool is_normal = draw.def().name.starts_with("RandomNormal");
   if (draw.Chance()) draw.TypeAttr("dtype", draw.Float());

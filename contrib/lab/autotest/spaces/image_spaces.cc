@@ -148,7 +148,7 @@ void DrawGridSample(ConfigurationDraw& draw) {
   draw.Input(dtype, grid, InputDomain::Within(-1.5, 1.5));
 }
 
-// Matrices that move places, and the size of the grid of these.
+// The matrices move the places of a grid, whose size is the second input.
 void DrawAffineGrid(ConfigurationDraw& draw) {
   const int64_t spatial = draw.Chance(30) ? 3 : 2;
   draw.Flag("align_corners");

@@ -15,7 +15,6 @@ using Strings = std::vector<std::string>;
 constexpr InputDomain kStateDomain{-1, 1};
 constexpr InputDomain kWeightDomain = InputDomain::Within(-1, 1);
 
-// The sides of a recurrent layer.
 struct Layer {
   int64_t gates = 1;
   int64_t functions = 1;  // Activations for each direction.
@@ -32,8 +31,8 @@ struct Layer {
   }
 };
 
-// The usual ones most of the time; else any that ONNX names, one for each
-// function of each direction.
+// Activations are the usual ones most of the time, and else any that ONNX
+// names, one for each function of each direction.
 void DrawActivations(ConfigurationDraw& draw, const Layer& layer) {
   if (!draw.Chance(40)) return;
   const Strings all = {
@@ -88,7 +87,6 @@ void DrawLengths(ConfigurationDraw& draw, const Layer& layer) {
                InputDomain::Whole(1, layer.steps));
 }
 
-// Each output may be left out, but one.
 void DrawWanted(ConfigurationDraw& draw, size_t count) {
   std::vector<bool> wanted(count, true);
   if (draw.Chance(40)) wanted[static_cast<size_t>(draw.Axis(count))] = false;

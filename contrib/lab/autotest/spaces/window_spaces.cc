@@ -11,7 +11,7 @@ constexpr int64_t kMostKernel = 4;
 // More than 16, a usual width of blocks of channels.
 constexpr int64_t kMostChannels = 20;
 
-// Windows that move over spatial sides, as they are whether their attributes
+// Windows that move over spatial sides. The numbers hold whether the attributes
 // are set or left out.
 struct DrawnWindow {
   Ints kernel;
@@ -20,7 +20,6 @@ struct DrawnWindow {
   Ints pads;   // Those of auto_pad are not among them.
   Ints input;  // The spatial sides of what they read.
 
-  // How far a window reaches along a side.
   int64_t ReachAlong(size_t s) const {
     return (kernel[s] - 1) * dilations[s] + 1;
   }
@@ -83,12 +82,10 @@ DrawnWindow DrawWindow(ConfigurationDraw& draw, size_t spatial,
   return window;
 }
 
-// Draws how many spatial sides there are: 2 most of the time.
 size_t DrawSpatial(ConfigurationDraw& draw) {
   return static_cast<size_t>(draw.One<int64_t>({2, 1, 2, 3}));
 }
 
-// The channels of a convolution.
 struct DrawnChannels {
   int64_t group = 1;
   int64_t in = 1;   // In one group.
