@@ -65,7 +65,6 @@ absl::StatusOr<Region> RegionOfNode(const Graph& graph, NodeId id,
   return region;
 }
 
-// Returns the operations of a region, as a comment.
 std::string CoveredBy(const Region& region) {
   const Network& network = region.network;
   const auto append = [&](std::string* text, OperationId id) {
@@ -113,7 +112,6 @@ std::string TypesText(const RegionCode& code) {
       sizes.empty() ? "0" : absl::StrJoin(sizes, ", "), types);
 }
 
-// The code of a node's loops, or of those of several nodes.
 std::string LoopsFunctionText(const SharedLoops::Function& loops,
                               const std::string& symbol, bool is_shared) {
   return fmt::format("{}static int {}_loops({}{}) {{\n{}  return 0;\n}}\n",

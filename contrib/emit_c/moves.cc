@@ -95,8 +95,6 @@ absl::Status WriteTranspose(OperationCode& code) {
   return WriteFrom(code, code.out().sizes, from);
 }
 
-// Each input fills a part of the output, which begins where the one before ends
-// along the axis.
 absl::Status WriteConcat(OperationCode& code) {
   const CTensor& y = code.out();
   NODEWISE_ASSIGN_OR_RETURN(const size_t at,
@@ -110,8 +108,8 @@ absl::Status WriteConcat(OperationCode& code) {
   return absl::OkStatus();
 }
 
-// As a Concat with inputs and outputs exchanged; the sizes of the parts are
-// those of the outputs, which an attribute or an input may say.
+// This is a Concat with inputs and outputs exchanged; the sizes of the parts
+// are those of the outputs, which an attribute or an input may say.
 absl::Status WriteSplit(OperationCode& code) {
   const CTensor& x = code.in(0);
   NODEWISE_ASSIGN_OR_RETURN(const size_t at,

@@ -85,7 +85,6 @@ absl::Status WriteGatherNd(OperationCode& operation) {
   return absl::OkStatus();
 }
 
-// Returns the statement that writes or adds an update, and so on.
 std::string UpdateText(ScatterReduction reduction, const CTensor& y,
                        const std::string& to, const std::string& update) {
   const std::string old = fmt::format("{}[{}]", y.name, to);
@@ -101,7 +100,8 @@ std::string UpdateText(ScatterReduction reduction, const CTensor& y,
   if (adds || reduction == ScatterReduction::kMul) {
     const char* const sign = adds ? "+" : "*";
     if (IsFloat(y.dtype)) return fmt::format("{} {}= {};", old, sign, update);
-    // Without a sign, so that it wraps around.
+    // C leaves open what an overflow of a signed type gives, so integers are
+    // changed without a sign.
     return fmt::format("{0} = ({1})(({2}){0} {3} ({2}){4});", old, y.type(),
                        WrappingTypeOf(y.dtype), sign, update);
   }

@@ -38,7 +38,6 @@ std::string Increase(const Product& product, const std::string& to,
                      WrappingTypeOf(product.dtype), terms);
 }
 
-// Returns the type that sums are taken in.
 std::string_view SumType(DLDataType dtype) {
   return IsFloat(dtype) ? CTypeOf(dtype) : WrappingTypeOf(dtype);
 }
@@ -58,7 +57,6 @@ std::string LeftElement(const Product& product, const std::string& k) {
   return fmt::format("{}[m * {} + {}]", product.left, product.terms, k);
 }
 
-// Adds rows k, k + 1, ... of B to the row.
 void AddRows(CodeWriter* code, const Product& product, int64_t count) {
   const std::string_view type = FactorType(product);
   std::vector<std::string> terms;
@@ -98,7 +96,8 @@ void WriteByRows(CodeWriter* code, const Product& product) {
   code->Close();
 }
 
-// Fits where both factors of an element lie one behind the other.
+// This way needs the factors of an element to lie one behind the other, in A
+// and in B.
 void WriteByDots(CodeWriter* code, const Product& product) {
   code->For("m", product.rows);
   code->Each("n", product.columns,
@@ -240,9 +239,9 @@ absl::Status WriteMatMulInteger(OperationCode& code) {
   return WriteIntegerProduct(code, kIntegerProductSlots, code.out());
 }
 
-// Returns the scale of a line, of which there is one for all, one for each line
-// of a matrix, or one for each of each matrix.
-// Lines are rows of A and columns of B. "n" counts the matrices.
+// There is one scale for all lines, one for each line of a matrix, or one for
+// each line of every matrix. Lines are rows of A and columns of B. "n" counts
+// the matrices.
 absl::StatusOr<std::string> ScaleOfLine(const OperationCode& code, size_t i,
                                         const std::string& line, int64_t lines,
                                         int64_t items) {

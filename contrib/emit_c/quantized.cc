@@ -97,14 +97,12 @@ absl::StatusOr<ScaledLoops> LoopsOf(const OperationCode& code,
                                       op.block_size, lines.inner)};
 }
 
-// Returns an expression of a float rounded to a type.
 std::string RoundedText(const std::string& x, DLDataType to) {
   const std::string_view short_name = ShortFloatName(to);
   if (!short_name.empty()) return fmt::format("nw_as_{}({})", short_name, x);
   return fmt::format("({})({})", CTypeOf(to), x);
 }
 
-// Returns what the zero point adds, or "" if there is none.
 std::string ZeroText(const OperationCode& code, const ScaledLoops& loops) {
   if (!code.has(2)) return "";
   return fmt::format("{}[{}]", code.in(2).name, loops.scale);
@@ -120,7 +118,6 @@ std::string QuotientText(const OperationCode& code, const ScaledLoops& loops,
                      precision);
 }
 
-// y = `element`, in all loops.
 void WriteScaled(const OperationCode& code, const ScaledLoops& loops,
                  const std::string& element) {
   const CTensor& y = code.out();
@@ -157,8 +154,9 @@ absl::Status WriteDequantize(OperationCode& code) {
   return absl::OkStatus();
 }
 
-// Quantises and dequantises at once: rounded to the integers of a type between,
-// which the attribute or the zero point names, or uint8, and scaled back.
+// Numbers are rounded to integers and scaled back at once. The integers are of
+// the type that the attribute names, or else of the zero point's, or else
+// uint8.
 absl::Status WriteFakeQuantize(OperationCode& code) {
   const auto& op = *code.As<ops::FakeQuantize>();
   NODEWISE_ASSIGN_OR_RETURN(const ScaledLoops loops, LoopsOf(code, op));
@@ -175,7 +173,8 @@ absl::Status WriteFakeQuantize(OperationCode& code) {
   return absl::OkStatus();
 }
 
-// All in float32, since the operator is defined by others of that type.
+// ONNX defines the operator by others of float32, so all of it is computed in
+// float32.
 absl::Status WriteDynamicQuantize(OperationCode& operation) {
   const CTensor& x = operation.in(0);
   CodeWriter& code = operation.code();

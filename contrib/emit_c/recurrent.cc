@@ -1,5 +1,4 @@
-// Recurrent layers: a sequence after the other, step by step, in double as the
-// reference computes them.
+// Recurrent layers, computed step by step and in double, as the reference does.
 
 #include "nodewise/ops/recurrent.h"
 
@@ -192,8 +191,9 @@ class Layer {
     AddStates(0, hidden_, inputs_ + "[j]", "h");
     code_.Each("k", hidden_, "h[k] = {};", Activated(0, sums_ + "[k]"));
   }
-  // Rounds the states of the items that take step `i`. onnxruntime finds the
-  // range among those of the step before too that ended with it.
+  // Rounds the states of the items that take step `i`. As in onnxruntime, the
+  // states of sequences that ended with the step before still count for the
+  // range.
   void RoundStates() {
     code_.Line("double low = 0, high = 0, zero;");
     code_.Line("float scale;");
@@ -247,7 +247,6 @@ class Layer {
                direction_ * columns(), hidden_, states, hidden_);
     code_.Close();
   }
-  // Writes what the step's input contributes.
   void AddInputs() {
     code_.Each("j", columns(),
                "{}[j] = {}nw_dot_{}({} + ({} + j) * {}, x, {});", inputs_,
@@ -263,7 +262,6 @@ class Layer {
                operation_.has(slot) ? operation_.in(slot).name + "[i]" : "0");
     return states;
   }
-  // Declares how many steps a sequence has.
   void WriteLength() {
     code_.Line("const int64_t length = {};",
                operation_.has(kLengths) ? operation_.in(kLengths).name + "[n]"
@@ -349,7 +347,6 @@ CTensor NumbersOfWeights(OperationCode& operation, size_t weights,
   return to;
 }
 
-// Writes the inputs of DynamicQuantizeLSTM as it rounds them.
 CTensor RoundedInputs(OperationCode& operation) {
   const CTensor& x = operation.in(kX);
   const CTensor to = operation.store().ScratchTensor(x.dtype, x.sizes);

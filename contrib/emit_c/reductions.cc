@@ -177,7 +177,6 @@ absl::Status WriteExtreme(OperationCode& code) {
   return WriteReduction(code, ExtremeOf(code.in(0), kSign));
 }
 
-// All sides but those of the images and the channels.
 std::vector<bool> SpatialSides(const OperationCode& code) {
   std::vector<bool> is_taken(code.in(0).sizes.size(), true);
   is_taken[0] = is_taken[1] = false;
@@ -281,7 +280,6 @@ void WriteLines(OperationCode& operation, const Sizes& sizes) {
   code.Line("const int64_t outer = {} / (size * inner);", CountIn(sizes));
 }
 
-// Sums or products of all elements up to each.
 template <typename Class, bool kAdds>
 absl::Status WriteCumulative(OperationCode& operation) {
   const ops::CumulativeAttributes& op = *operation.As<Class>();

@@ -19,7 +19,7 @@ namespace nodewise::emit_c {
 namespace {
 
 // The side of the first input that the second one's first side goes with; none
-// if its sides go with the last ones.
+// if the second one goes with the last sides of the first.
 std::optional<int64_t> AxisOf(const Row& row, const Operation& operation) {
   // Below opset 7 the slope is one number, or one for each channel.
   if (operation.attrs.As<ops::PRelu>() && operation.def().since < 7) return 1;
@@ -43,15 +43,14 @@ Sizes AlignedSizes(const Row& row, const Operation& operation, size_t slot,
   return aligned;
 }
 
-// Whether a tensor of these sides can be repeated over others.
 bool IsRepeatable(const Sizes& from, const Sizes& to) {
   return from.size() <= to.size() &&
          std::equal(from.rbegin(), from.rend(), to.rbegin(),
                     [](int64_t a, int64_t b) { return a == 1 || a == b; });
 }
 
-// An expression as that of `function`, nw_to_half and its like, gives it;
-// itself for all types but the floats of 16 bits.
+// Returns the expression put through nw_FUNCTION_half or its like; unchanged if
+// the type is not a float of 16 bits.
 std::string AsShort(std::string_view function, DLDataType dtype,
                     const std::string& expression) {
   const std::string_view name = ShortFloatName(dtype);
@@ -66,7 +65,7 @@ std::string AsShort(std::string_view function, DLDataType dtype,
 class ElementGroup {
  public:
   bool empty() const { return steps_.empty(); }
-  // REQUIRE: !empty().
+  // REQUIRES: !empty().
   const Sizes& sizes() const { return sizes_; }
 
   bool Makes(ValueId id) const { return variables_.contains(id); }
@@ -74,7 +73,6 @@ class ElementGroup {
     return std::ranges::any_of(
         steps_, [&](const Step& step) { return step.operation == id; });
   }
-  // The outputs, in order.
   const std::vector<ValueId>& made() const { return made_; }
 
   // Changes nothing if it fails.
@@ -116,7 +114,8 @@ class ElementGroup {
     *this = std::move(next);
     return absl::OkStatus();
   }
-  // Stores what has a tensor with a name.
+  // Only a value whose tensor has a name is stored; any other is a variable of
+  // the loop alone.
   void Write(CodeWriter* code,
              const std::map<ValueId, CTensor>& tensors) const {
     std::vector<View> views;
@@ -178,7 +177,6 @@ class ElementGroup {
   std::string Variable() const {
     return fmt::format("x{}", loads_.size() + steps_.size());
   }
-  // Returns the variable with the element that an input has at a place.
   std::string LoadOf(ValueId id, const View& view) {
     for (const Load& load : loads_) {
       if (load.value == id && load.view.strides == view.strides) {
@@ -207,7 +205,6 @@ class NetworkWriter {
         code_(*store->code),
         refusals_(refusals) {}
 
-  // Gives a value a tensor that is there already.
   void AddTensor(ValueId id, const CTensor& tensor, bool is_known) {
     if (!is_known || tensor.type().empty()) untyped_.insert(id);
     tensors_.emplace(id, tensor);

@@ -41,7 +41,6 @@ class PieceReader {
     at_ += piece.size();
     return piece;
   }
-  // How far what stands here goes on with bytes of a kind.
   template <typename Kind>
   size_t LengthWhile(Kind is_of_kind) const {
     const auto begin = code_.begin() + static_cast<std::ptrdiff_t>(at_);

@@ -93,7 +93,6 @@ struct WindowPlan {
     }
     return SumOf(terms);
   }
-  // Returns the index of the element under tap `t` at place "o" of the row.
   std::string IndexUnderTap(int64_t t) const {
     const int64_t stride = window.strides.back();
     const int64_t offset = t * window.dilations.back();
@@ -261,7 +260,6 @@ void AddWindows(CodeWriter* code, const Conv& conv) {
   code->Close(static_cast<int>(plan.sides()));
 }
 
-// Computes all rows of the channels of an image, whose planes begin at `image`.
 void WriteRows(CodeWriter* code, const Conv& conv, const std::string& image) {
   const WindowPlan& plan = conv.plan;
   code->For("m", conv.w.sizes[0]);
@@ -526,7 +524,6 @@ struct Pooling {
   std::string end;    // An expression of "v", the row's element.
 };
 
-// Computes a row in memory of its own, and then stores it.
 absl::Status WritePool(OperationCode& operation, const WindowPlan& plan,
                        const Pooling& pooling) {
   const CTensor& x = operation.in(0);

@@ -47,7 +47,6 @@ bool IsAnyIn(const std::vector<ValueId>& ids, const std::set<ValueId>& values) {
       ids, [&](ValueId id) { return id != kNoValue && values.count(id) > 0; });
 }
 
-// Returns all that the value depends on, and the value.
 std::set<ValueId> AncestorsOf(const Network& network, ValueId output) {
   std::set<ValueId> found = {output};
   const auto order = network.order();
@@ -118,7 +117,6 @@ struct RoundingChain {
   // Transposes: then the carried bounds are those of the chain alone.
   bool stands_alone = true;
 
-  // Returns the followers that compute.
   absl::Span<const Operation* const> Computing() const {
     return absl::MakeConstSpan(followers).first(followers.size() - moves);
   }
@@ -245,8 +243,8 @@ class Gatherer {
     return Gather(from, {1, Count()}, [](int64_t place) { return place; });
   }
 
-  // Adds what the follower reads of others. Returns false if it cannot be told
-  // which of it belongs to an element.
+  // Adds what the follower reads beside the chain. Returns false if it cannot
+  // be told which elements of that belong to which place.
   absl::StatusOr<bool> AddSides(const Operation& follower,
                                 std::map<ValueId, BoundedTensor>* known) const {
     // The bounds of a normalization for folded weights depend on their whole
@@ -290,8 +288,8 @@ class Gatherer {
   // cannot be told.
   absl::StatusOr<NDArray> SideOf(const Operation& follower,
                                  const NDArray& side) const {
-    // All that is not moved has the shape of the last of it, but for sides of
-    // one element at the front; a normalization reads the source.
+    // Before the moves, all results have the shape of the last one, but for
+    // sides of one element at the front; a normalization reads the source.
     const absl::Span<const int64_t> shape =
         (IsNorm(follower) ? run_.SourceOutput()
                           : run_.TensorOf(run_.chain.BeforeMoves()))
@@ -335,8 +333,8 @@ class Gatherer {
   const absl::Span<const int64_t> places_;
 };
 
-// Sums that are added up in another order differ by a tiny share: which way
-// bounds are off by more than that.
+// Sums that are added up in another order differ by a tiny share. Bounds are
+// moved to this side by more than that share.
 enum class Lean { kSmaller, kLarger };
 
 // Sums have bounds of their own, which are moved to the side that `lean` asks
@@ -483,7 +481,7 @@ struct KeptRun {
   std::map<ValueId, NDArray> kept = {};
   std::vector<BoundedTensor> all = {};  // Outputs; empty until asked for.
 
-  // Bounds of all outputs, of one more run.
+  // The first call costs one more run.
   absl::StatusOr<const std::vector<BoundedTensor>*> AllBounds() {
     if (all.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(all, InterpretCarryingBounds(network, inputs));

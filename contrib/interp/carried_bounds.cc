@@ -34,8 +34,8 @@ bool IsExact(const Bounds& bounds) {
                              [](double bound) { return bound == 0; });
 }
 
-// Operators of which each element of an output is one of the first input, or
-// nothing of it; those with this list read further inputs for the places alone.
+// Each element of an output of these operators is one of the first input;
+// further inputs say only which one.
 constexpr std::string_view kMovers[] = {
     "DepthToSpace", "Expand",       "Flatten",  "Gather",  "Identity",
     "Reshape",      "Slice",        "Split",    "Squeeze", "Tile",
@@ -93,7 +93,6 @@ struct InexactInput {
   bool has_pole = false;
 };
 
-// Walks along a run of the interpreter.
 class BoundsCarrier {
  public:
   explicit BoundsCarrier(const Network& network) : network_(network) {}
@@ -102,7 +101,6 @@ class BoundsCarrier {
     known_[id] = {tensor, {}};
   }
 
-  // Sets a value that an operation has made, with bounds of its own.
   void SetMade(ValueId id, BoundedTensor made) {
     known_[id] = std::move(made);
     if (!IsOutput(id)) AddRounding(&known_[id]);
@@ -185,7 +183,6 @@ class BoundsCarrier {
     }
   }
 
-  // Adds to the bounds of the outputs what errors of the inputs do.
   absl::Status Widen(const Operation& operation) {
     if (MayBeFolded(operation)) AddFoldedRounding(operation.inputs[0]);
     const std::vector<InexactInput> inexact = InexactInputsOf(operation);
@@ -251,7 +248,6 @@ class BoundsCarrier {
     for (double& bound : bounds.expected) bound *= 1 + 1 / std::sqrt(terms);
   }
 
-  // An operation that moves elements moves their bounds.
   absl::Status MoveBounds(const Operation& operation) {
     const Bounds& from = known_.at(operation.inputs[0]).bounds;
     const absl::InlinedVector<bool, 4> wanted(operation.outputs.size(), true);

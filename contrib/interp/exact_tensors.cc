@@ -74,7 +74,6 @@ absl::Status CheckKinds(const Network& network) {
   return absl::OkStatus();
 }
 
-// Makes a tensor of the value's type, each element of which `next` gives.
 template <typename Next>
 absl::StatusOr<NDArray> TensorFor(const NetworkValue& value, Next next) {
   const auto sizes = value.type.sizes();

@@ -41,7 +41,7 @@ class RowEvaluator : public Evaluator {
 };
 
 // An operation whose types are all known beforehand is checked and inferred
-// once, when the interpreter is made.
+// only once, when the interpreter is made; any other pays for that in each run.
 Support QueryReference(const OpAttrs& attrs, const Inputs& inputs,
                        absl::Span<const OutputInfo> outputs) {
   Support support;
@@ -156,8 +156,6 @@ absl::Status CheckNames(const Network& network,
 
 }  // namespace
 
-// The parts of a run that are worked out once, before the network is run many
-// times.
 struct Interpreter::Plan {
   struct Step {
     const Operation* operation;
@@ -165,7 +163,8 @@ struct Interpreter::Plan {
     // and the numbers that shapes are made of. So operators have been checked
     // and their outputs inferred, provided that inputs are of their types.
     bool is_static;
-    // The inputs are of their types for every input of the network.
+    // The operation's inputs have the types that are known for them, regardless
+    // of what the network is given.
     bool is_sure;
     // One for each output.
     std::vector<const TensorType*> types;

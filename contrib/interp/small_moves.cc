@@ -21,9 +21,9 @@ using BitsOf =
     std::conditional_t<sizeof(T) == 2, uint16_t,
                        std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
-// Returns `from` moved by `step`. Rounding may move it further: then the number
-// before that is nearer, and within, since the step ends between the two. The
-// bits of floats are in the order of their sizes.
+// Returns `from` moved by `step`. Rounding may move it further than that; then
+// the next number back is within the step, which ends between the two. The bits
+// of floats are in the order of their sizes.
 template <typename T>
 T MovedBy(T from, double step) {
   const double x = ToDouble(from);
@@ -32,7 +32,8 @@ T MovedBy(T from, double step) {
   const T moved = FromDouble<T>(x + step);
   if (std::fabs(ToDouble(moved) - x) <= bound) return moved;
   auto bits = std::bit_cast<BitsOf<T>>(moved);
-  // The way back is towards zero, but for what has not come as far as that.
+  // The way back leads towards zero, unless the move did so itself and has not
+  // passed zero.
   const bool is_back_to_zero =
       std::signbit(ToDouble(moved)) == std::signbit(step);
   bits = static_cast<BitsOf<T>>(is_back_to_zero ? bits - 1 : bits + 1);

@@ -128,7 +128,6 @@ bool MustBeGiven(const OperatorDef& def, size_t slot) {
           def.inputs[slot].kind != Param::Kind::kOptional);
 }
 
-// Calls `visit` with the attributes of each operation that holds.
 absl::Status CheckAllHold(
     const NetworkData& body,
     absl::FunctionRef<int(std::string_view domain)> opset_of,

@@ -68,14 +68,12 @@ absl::Status RenameItem(const char* what, std::string name, Network* network,
 
 using Sizes = std::map<std::string, int64_t, std::less<>>;
 
-// A use that another value takes over.
 struct Moved {
   Use use;
   ValueId from;
   ValueId to;
 };
 
-// Replaces names by numbers; false if none of them occurs.
 bool BindShape(const Sizes& sizes, Shape* shape) {
   bool bound = false;
   for (Dim& dim : *shape) {
@@ -211,7 +209,6 @@ absl::StatusOr<Sizes> SizesIn(const TensorType& type, const DLTensor& data) {
   return sizes;
 }
 
-// Fails unless from[i] may be replaced by to[i], for all i.
 absl::Status CheckPairs(const Network& network, absl::Span<const ValueId> from,
                         absl::Span<const ValueId> to) {
   if (from.size() != to.size()) {

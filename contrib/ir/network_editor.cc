@@ -31,8 +31,6 @@ bool IsBarrier(const NetworkValue& value) {
   return value.kind == NetworkValue::Kind::kBarrier;
 }
 
-// Calls `visit` with the producer of each value that the operation reads or
-// waits for.
 template <typename Visit>
 void ForEachMaker(const Network& network, const Operation& operation,
                   Visit visit) {
@@ -591,8 +589,6 @@ size_t Network::RemoveUnused() {
   }
   return count;
 }
-
-// --- Steps whose arguments have been checked.
 
 // The index of names holds tensors alone.
 ValueId NetworkEditor::PushValue(Network* network, NetworkValue value) {

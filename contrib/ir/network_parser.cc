@@ -50,7 +50,6 @@ struct TextBudget {
   std::unordered_set<const Network*> damaged = {};
 };
 
-// A word, or anything in quotes.
 absl::StatusOr<std::string> TakeName(std::string_view* text) {
   const std::string_view word = TakeWord(text);
   if (!word.empty()) return std::string(word);
@@ -84,7 +83,6 @@ absl::StatusOr<Id> TakeId(std::string_view* text) {
 constexpr auto* kTakeValueId = &TakeId<ValueId, '%'>;
 constexpr auto* kTakeOperationId = &TakeId<OperationId, '#'>;
 
-// Reads one network of a text, a body or the outermost one.
 class NetworkReader {
  public:
   NetworkReader(std::string_view* text, const OpSet& ops, TextBudget* budget)
@@ -237,7 +235,8 @@ class NetworkReader {
     return absl::OkStatus();
   }
 
-  // The numbers that come next: the last ones may be of what was removed.
+  // A text may state the numbers that come next, since the last ones may be of
+  // what was removed.
   absl::Status ReadNumbers() {
     const std::string_view start = text_;
     NODEWISE_ASSIGN_OR_RETURN(const uint32_t values, TakeNumber('%', &text_));
@@ -456,7 +455,6 @@ class NetworkReader {
     return absl::OkStatus();
   }
 
-  // Stores the value under this number, which must be free.
   absl::Status Define(std::string_view start, uint32_t id, NetworkValue value) {
     NODEWISE_RETURN_IF_ERROR(MakeRoom(start, size_t{id} + 1, 0));
     if (data_.values[id].has_value()) {

@@ -27,12 +27,10 @@ bool IsAmong(const List& list, std::string_view item) {
   return std::ranges::find(list, item) != list.end();
 }
 
-// Returns what precedes the first separator, or all.
 std::string_view FirstPart(std::string_view text, std::string_view separator) {
   return text.substr(0, std::min(text.find(separator), text.size()));
 }
 
-// Returns what follows the last separator, or all.
 std::string_view LastPart(std::string_view text, char separator) {
   return text.substr(text.rfind(separator) + 1);  // npos + 1 is 0.
 }
@@ -65,8 +63,6 @@ bool ReadLineNumber(std::string_view text, uint32_t* line) {
   const auto read = std::from_chars(text.data(), end, *line);
   return read.ec == std::errc() && read.ptr == end && *line > 0;
 }
-
-// --- Stack traces.
 
 // `File "net.py", line 41, in forward`, as Python writes it.
 std::optional<SourceLine> ReadPythonFrame(std::string_view text) {
@@ -161,8 +157,6 @@ std::optional<SourceLine> FindInPythonTrace(
   }
   return found;
 }
-
-// --- Notes.
 
 // Exporters put their own prefix before the last dot.
 bool IsTraceKey(std::string_view key) {

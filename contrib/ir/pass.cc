@@ -76,7 +76,6 @@ absl::Status Call(const std::function<absl::Status(Network&)>& run,
   }
 }
 
-// Runs the pass, and sets `found` to what Verify() finds after it.
 absl::Status RunPass(const Pass& pass, const PassOptions& options,
                      const Network& before, std::vector<Finding>* found,
                      Network& network) {

@@ -15,7 +15,6 @@
 namespace nodewise {
 namespace {
 
-// Works out which operations and values belong to a part, then builds it.
 class Extraction {
  public:
   Extraction(const Network& network, absl::Span<const ValueId> from,
@@ -51,8 +50,6 @@ class Extraction {
                    PlaceOf(network_.data()));
   }
 
-  // Forward: what is made from `from`, or from constants alone. Backward: what
-  // the ends need.
   void FindOperations() {
     std::vector<bool> is_made = is_cut_;
     std::vector<bool> has_input = is_cut_;
@@ -102,14 +99,13 @@ class Extraction {
   }
 
   // The inputs come first in the order that callers expect, those of `from`,
-  // then those of the network; everything else is read from outside follows by
-  // number. Opsets come before operations, which must hold in them.
+  // then those of the network; everything else that is read from outside
+  // follows by number. Opsets come before operations, which must hold in them.
   absl::Status Build() {
     for (const auto& [domain, version] : network_.data().opsets) {
       NODEWISE_RETURN_IF_ERROR(part_.SetOpset(domain, version));
     }
     for (const ValueId id : from_) NODEWISE_RETURN_IF_ERROR(AddInput(id));
-    // The network's inputs in its order, then what stands at the cut.
     for (const ValueId id : network_.inputs()) {
       if (is_read_[Index(id)]) {
         NODEWISE_RETURN_IF_ERROR(AddInput(id));
@@ -138,7 +134,6 @@ class Extraction {
     return absl::OkStatus();
   }
 
-  // Adds a constant, or an input for what an operation outside makes.
   absl::Status AddSource(ValueId id) {
     const NetworkValue& value = network_.value(id);
     if (copy_of_[Index(id)] != kNoValue) return absl::OkStatus();

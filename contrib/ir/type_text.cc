@@ -44,7 +44,6 @@ int HexDigit(char c) {
   return -1;
 }
 
-// Returns the byte that two digits stand for, or -1.
 int HexByte(std::string_view digits) {
   if (digits.size() < 2) return -1;
   const int high = HexDigit(digits[0]);
@@ -58,7 +57,6 @@ std::string_view Cut(std::string_view* text, size_t size) {
   return front;
 }
 
-// Takes the characters after a backslash.
 absl::StatusOr<char> TakeEscape(std::string_view* text) {
   const std::string_view start = *text;
   const char c = text->empty() ? '\0' : Cut(text, 1)[0];

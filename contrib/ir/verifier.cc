@@ -211,8 +211,6 @@ std::string FindingReport(absl::Span<const Finding> findings) {
   return text;
 }
 
-// --- NetworkCheck
-
 NetworkCheck::NetworkCheck(const NetworkData& data, std::string prefix,
                            std::optional<uint64_t> body_rank, FindingSink* sink)
     : data_(data),

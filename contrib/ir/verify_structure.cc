@@ -87,7 +87,6 @@ class Peeler {
 // A use from either end: by which operation, in which slot, of which value.
 using Link = std::tuple<uint32_t, uint32_t, uint32_t>;
 
-// Says how an existing operation really uses a slot.
 std::string SlotUseText(const NetworkData& data, const Operation& operation,
                         uint32_t slot) {
   if (slot == kBarrierSlot) return "does not wait for it";

@@ -11,7 +11,6 @@
 namespace nodewise {
 namespace {
 
-// How an operator takes part in fusion.
 enum class Part {
   kAlone,
   kHead,         // Computes from whole tensors; a region may begin with it.

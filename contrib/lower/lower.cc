@@ -43,7 +43,6 @@ std::string KindsOf(const Region& region) {
   return more == 0 ? kinds : fmt::format("{}_and_{}", kinds, more);
 }
 
-// The region's text without the names in it.
 std::string ContentOf(const Region& region) {
   NetworkData data = region.network.data();
   // Names decide nothing about what is computed: a network repeats its layers
@@ -85,7 +84,6 @@ class FunctionNames {
   std::unordered_map<std::string, int> uses_;           // By kinds.
 };
 
-// Puts a graph together, node by node.
 class GraphMaker {
  public:
   explicit GraphMaker(const Network& network) : network_(network) {
@@ -187,7 +185,6 @@ class GraphMaker {
     AddNode(std::move(node));
   }
 
-  // The nodes of the operations whose barriers the node waits for.
   std::vector<uint32_t> WaitsFor(const PlannedNode& made) const {
     std::vector<uint32_t> nodes;
     for (const OperationId id : made.operations) {
@@ -204,7 +201,7 @@ class GraphMaker {
   const StorageTable* storage_ = nullptr;
   FunctionNames functions_;
   int32_t num_storages_ = 0;
-  // The ids of shared memory.
+  // The plan's numbers of shared memory, and those that the graph has for it.
   std::unordered_map<int32_t, int32_t> storage_ids_;
   std::unordered_map<ValueId, EntryRef> entries_;
   std::unordered_map<OperationId, uint32_t> node_of_;

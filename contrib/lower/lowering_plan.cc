@@ -32,13 +32,11 @@ struct RegionLayouts {
   bool IsLast(ValueId id) const {
     return !channels_last.empty() && channels_last[Index(id)];
   }
-  // The type that the value has in memory there.
   TensorType TypeOf(const NetworkValue& value) const {
     return IsLast(value.id) ? WithChannelsLast(value.type) : value.type;
   }
 };
 
-// Returns what the operation tells of its outputs, given these inputs.
 absl::StatusOr<OutputInfos> Infer(const Operation& operation,
                                   const std::vector<InputInfo>& infos) {
   const OperatorDef& def = operation.def();
@@ -144,7 +142,7 @@ class RegionMaker {
     return input;
   }
 
-  // It may be the name of another value, by bad luck.
+  // Another value may have such a name by chance.
   std::string NameOfLast(const NetworkValue& value) {
     std::string name = value.name + ".channels_last";
     while (source_.HasValue(name)) name += '_';
@@ -166,7 +164,8 @@ class RegionMaker {
     return made;
   }
 
-  // A constant may be needed in both ways.
+  // A constant may be an input of the region as well, for another operation
+  // that reads it.
   absl::StatusOr<ValueId> InnerConstant(const NetworkValue& value) {
     const auto [known, is_new] = constants_.emplace(value.id, kNoValue);
     if (is_new) {
@@ -333,7 +332,6 @@ bool IsConditionalLoop(const Operation& operation) {
          operation.inputs.size() > 1 && operation.inputs[1] != kNoValue;
 }
 
-// Returns whether inputs of the network decide what the value is.
 bool DependsOnInputs(const Network& network, ValueId value) {
   std::vector<ValueId> left = {value};
   std::unordered_set<ValueId> seen;
@@ -350,7 +348,6 @@ bool DependsOnInputs(const Network& network, ValueId value) {
   return false;
 }
 
-// What to do about a result of an unknown size.
 std::string ResultSizeHint(const Network& network, const Operation& operation,
                            ValueId result) {
   if (IsConditionalLoop(operation) || !DependsOnInputs(network, result)) {

@@ -36,7 +36,6 @@ absl::StatusOr<Network> ReadNetwork(const std::string& text, const OpSet& ops) {
   return network;
 }
 
-// Reads an attribute that is a list of names; none without the attribute.
 absl::StatusOr<std::vector<std::string>> NamesIn(Attributes attrs,
                                                  std::string_view attribute) {
   const std::string* const text = FindAttribute(attrs, attribute);
@@ -72,7 +71,6 @@ TensorType TypeOf(const DLTensor& tensor, const NetworkValue& value) {
   return type;
 }
 
-// Checks a tensor of the node against the value that it is.
 absl::Status CheckTensor(const char* role, const NetworkValue& value,
                          const DLTensor& tensor) {
   const TensorType type = TypeOf(tensor, value);

@@ -19,7 +19,7 @@ constexpr float kExpMost = 87;
 constexpr float kGeluMost = 1e38F;
 
 // Functions without attributes. A square root and an exponential depend on the
-// range of what they are of, so they follow no other operation in a kernel.
+// range of their argument, so they follow no other operation in a kernel.
 struct PlainFunction {
   const void* type;  // OperatorDef::type
   Algorithm algorithm;
@@ -95,8 +95,8 @@ absl::StatusOr<Activation> ActivationOf(const OpAttrs& op, size_t first_other,
   return Refuse("{} is not an activation of oneDNN", op.def().name);
 }
 
-// Whether it makes of large numbers what it makes of infinities, or again large
-// numbers of that sign.
+// Whether the operator makes of large numbers what it makes of infinities, or
+// again large numbers of that sign.
 bool KeepsOverflows(const OpAttrs& op) {
   constexpr const void* kKeeping[] = {
       &kTypeTag<ops::Relu>,    &kTypeTag<ops::Clip>,

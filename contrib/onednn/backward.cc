@@ -83,7 +83,6 @@ PlannedBackward PlanNorm(const Desc& data, float epsilon, bool are_given) {
   });
 }
 
-// The gradients that reach the source, and the weights and the bias.
 template <typename Forward, typename Source>
 PlannedBackward PlanConvSource(const ConvSpec& spec, Algorithm algorithm) {
   return PlanPair<Forward, Source>(algorithm, spec.source, spec.weights,
@@ -103,7 +102,6 @@ PlannedBackward PlanConvWeights(const ConvSpec& spec, Algorithm algorithm) {
   return spec.bias.has_value() ? plan(*spec.bias) : plan();
 }
 
-// A tensor with a description of its own.
 struct Placed {
   Desc desc;
   NDArray tensor;
@@ -119,7 +117,6 @@ class BackwardRun {
   bool wants(size_t input) const {
     return std::ranges::count(backward_.wanted, input) > 0;
   }
-  // Inputs and the cotangent as they lie, or as `desc` says.
   Placed Input(size_t i) const { return Input(i, PlainOf(i)); }
   Placed Input(size_t i, const Desc& desc) const {
     return {desc, backward_.inputs[i]};
@@ -178,8 +175,6 @@ class BackwardRun {
     dnnl::primitive(plan.get()).execute(stream_, arguments);
     stream_.wait();
   }
-  // Runs the backward primitive for the gradient of the data, from the
-  // cotangent and what has been read before.
   absl::Status GiveSourceGradient(const PlannedBackward& plan) {
     Read(DNNL_ARG_DIFF_DST, Cotangent());
     Make(DNNL_ARG_DIFF_SRC);
@@ -187,8 +182,6 @@ class BackwardRun {
     return StoreGradient(0, DNNL_ARG_DIFF_SRC);
   }
 
-  // Says that an argument which has been made is the gradient of input `i`,
-  // which lies as `desc` says.
   absl::Status StoreGradient(size_t i, int argument, const Desc& desc) {
     NODEWISE_ASSIGN_OR_RETURN(
         gradients_[i],
@@ -200,7 +193,6 @@ class BackwardRun {
   absl::Status StoreGradient(size_t i, int argument) {
     return StoreGradient(i, argument, PlainOf(i));
   }
-  // Returns the gradients that are asked for; refuses if one is not there.
   absl::StatusOr<std::vector<NDArray>> Gradients() const {
     std::vector<NDArray> all;
     for (const size_t input : backward_.wanted) {
@@ -405,7 +397,8 @@ absl::Status NormGradients(BackwardRun& run, const PlannedBackward& plan,
   } else {
     run.Read(DNNL_ARG_SRC, source);
     run.Read(DNNL_ARG_SCALE, run.Input(1, list));
-    // A shift moves no statistics.
+    // The statistics do not depend on the shift, so the scale stands in for one
+    // that is not given.
     run.Read(DNNL_ARG_SHIFT, run.Input(has_shift ? 2 : 1, list));
     run.Make(DNNL_ARG_DST);
     run.Make(DNNL_ARG_MEAN);
@@ -417,8 +410,8 @@ absl::Status NormGradients(BackwardRun& run, const PlannedBackward& plan,
   run.Read(DNNL_ARG_SRC, source);
   run.Read(DNNL_ARG_DIFF_DST, run.Cotangent(data));
   run.Read(DNNL_ARG_SCALE, run.Input(1, list));
-  // Some ask for the shift, which they do not use, and fail if it is missing;
-  // others fail if it is given.
+  // Some primitives ask for the shift, which they do not use, and fail if it is
+  // missing; others fail if it is given.
   const bool reads_shift =
       DNNL_VERSION_MAJOR < 3 ||
       run.call().op().As<ops::BatchNormalization>() == nullptr;

@@ -18,7 +18,7 @@ namespace {
 // than all.
 constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 
-// As a product without its zeros, which must not hide sides that are too large.
+// A side of 0 must not hide others that are too large, so it counts as 1.
 bool IsTooLarge(const Sizes& sizes) {
   int64_t product = 1;
   for (const int64_t size : sizes) {
@@ -79,7 +79,6 @@ int64_t ProductOf(absl::Span<const int64_t> sizes) {
                          std::multiplies<>());
 }
 
-// The message says what a user can do about it.
 absl::StatusOr<DataType> DataTypeOf(DLDataType dtype) {
   if (dtype == kFloat32) return DataType::f32;
   if (dtype == kInt32) return DataType::s32;
@@ -117,8 +116,8 @@ Desc DescOf(const Sizes& sizes, DataType type, TensorLayout layout) {
 
 Desc ListDesc(int64_t size) { return {{size}, DataType::f32, Dims{1}}; }
 
-// A primitive that is made with it says afterwards which order it has chosen
-// (ArgumentOf).
+// A primitive that is made with such a description says afterwards which order
+// it has chosen (ArgumentOf).
 Desc AnyOrder(const Sizes& sizes, DataType type) {
   return {Dims(sizes.begin(), sizes.end()), type,
           dnnl::memory::format_tag::any};

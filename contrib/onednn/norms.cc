@@ -57,8 +57,8 @@ const ops::ReduceAttributes& AttributesOf(const OpAttrs& attrs) {
   return *found;
 }
 
-// Returns for each side whether it is reduced. No axes at all are all axes, or
-// none, as an attribute says.
+// Returns for each side whether it is reduced. Without axes that is every side
+// or none, as an attribute says.
 absl::StatusOr<std::vector<bool>> ReducedSides(
     const Call& call, const ops::ReduceAttributes& op) {
   const size_t rank = call.sizes(0).size();
@@ -108,8 +108,8 @@ absl::Status BuildBatchNorm(ProgramBuilder& program) {
   NODEWISE_RETURN_IF_ERROR(All(call.RequireAllFloat32(),
                                call.RequireOutputLike(0),
                                call.RequireRank(2, 5)));
-  // With so many terms, runs are evaluated in which the product of what all
-  // inputs hold is above 1e31 (Guard::terms).
+  // With so many terms, a run is left to the operator where the largest numbers
+  // of its inputs multiply to more than 1e31 (Guard::terms).
   NODEWISE_ASSIGN_OR_RETURN(Fused fused, FusePostOps(program, 1e6));
   NODEWISE_ASSIGN_OR_RETURN(const Desc desc, call.InputDesc(0));
   NODEWISE_ASSIGN_OR_RETURN(

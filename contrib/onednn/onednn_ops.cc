@@ -1,5 +1,3 @@
-// The operators that oneDNN has kernels for.
-
 #include <algorithm>
 #include <array>
 #include <memory>

@@ -1,5 +1,3 @@
-// Products of matrices.
-
 #include <algorithm>
 #include <cmath>
 
@@ -59,7 +57,6 @@ absl::StatusOr<Planned> PlanProduct(const Call& call, const Desc& left,
                                     const Desc& right, const MatMulSizes& sizes,
                                     const Attributes& attributes) {
   const Desc output = DescOf(sizes.output, DataType::f32);
-  // 16 MiB of floats.
   constexpr int64_t kLargeCopy = (int64_t{16} << 20) / sizeof(float);
   if (call.constant(1) == nullptr) {
     return PlanMatMul(left, right, output, attributes);
@@ -72,7 +69,6 @@ absl::StatusOr<Planned> PlanProduct(const Call& call, const Desc& left,
                     attributes);
 }
 
-// Adds the product of inputs 0 and 1, which lie as these descriptions say.
 absl::Status AddMatMul(ProgramBuilder& program, const Desc& left,
                        const Desc& right, const MatMulSizes& sizes,
                        Fused fused) {

@@ -150,7 +150,6 @@ absl::Status EvaluateCall(const OneDnnCall& call,
   return CopyTensor(*result, view.tensor);
 }
 
-// The range of many numbers, each thread of the team taking as many of them.
 FloatRange RangeOnTeam(const float* data, int64_t count, int threads) {
   if (count <= kRangeOfOneThread) threads = 1;
   std::vector<FloatRange> parts(static_cast<size_t>(threads),
@@ -314,7 +313,7 @@ Value ProgramBuilder::Scratch(const Desc& desc) {
                   false);
 }
 
-// It lives in memory of oneDNN's, which the program owns.
+// The list lives in memory of oneDNN's, which the program owns.
 Value ProgramBuilder::List(const std::vector<float>& values) {
   const Value value = Scratch(ListDesc(static_cast<int64_t>(values.size())));
   slots_.back().is_constant = true;
@@ -432,8 +431,8 @@ void ProgramBuilder::DropUnread() {
   }
 }
 
-// Those that steps read directly have to be copied, since a run may be given
-// other memory with the same numbers.
+// Constants that steps read directly have to be copied, since a run may be
+// given other memory with the same numbers.
 absl::Status ProgramBuilder::DropReboundConstants() {
   Program& program = *program_;
   const auto drop = [&](OneDnnInput& input) -> absl::Status {
@@ -442,7 +441,8 @@ absl::Status ProgramBuilder::DropReboundConstants() {
     }
     for (auto& [i, kept] : program.kept_) {
       if (kept.data() != input.constant.data()) continue;
-      // A kernel that is forgotten behind the run reads them where they lie.
+      // Where little memory is wanted, the kernel goes after its run, and reads
+      // the constants where they lie.
       if (LowMemoryScope::IsWanted()) continue;
       NODEWISE_ASSIGN_OR_RETURN(kept, kept.CopyToHost());
       program.memories_[i].set_data_handle(kept.data());
@@ -461,8 +461,8 @@ absl::Status ProgramBuilder::DropReboundConstants() {
   return absl::OkStatus();
 }
 
-// "ref" is code for reference, and "simple" that without vectors; both names go
-// on behind that.
+// "ref" begins the names of reference code, and "simple" those of code without
+// vectors.
 std::string ProgramBuilder::SlowCode() const {
   const std::string& name = program_->implementation_;
   const bool is_slow = name.starts_with("ref") || name.starts_with("simple");

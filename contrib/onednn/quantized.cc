@@ -1,5 +1,3 @@
-// Integers with scales.
-
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +20,7 @@ constexpr double kMostScaled = 1e6;
 // Quotients are 32-bit integers on their way, which larger ones do not fit.
 constexpr float kMostQuotient = 1 << 30;
 
-// Pairs of the largest one leave some room.
+// Two products of 255 and such a weight leave some room below 32,767.
 constexpr int kMostWeightOfPairs = 63;
 
 // The instruction sets of oneDNN that have the instructions, by its own

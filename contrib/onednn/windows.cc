@@ -1,5 +1,3 @@
-// Convolutions and pools.
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -30,7 +28,6 @@ struct ChannelRules {
   double most = 1;  // A bound of what they make of 1.
 };
 
-// Whether the call's first post-operation is a batch normalization.
 bool HasBatchNorm(const Call& call) {
   if (call.get().post_ops.empty()) return false;
   const OperatorDef& def = call.get().post_ops[0].op.def();

@@ -11,7 +11,7 @@
 namespace nodewise {
 namespace {
 
-// What the function that all forms call takes.
+// All forms of attention call one function, which takes these inputs.
 constexpr RowList<Param, 20> kAttendInputs = {"q",
                                               "k",
                                               "v",
@@ -76,8 +76,8 @@ constexpr ContribFunction kAttentionFunctions[] = {
        y = Reshape(y, g) if $kv_num_heads
        y = Transpose<perm=[0, 2, 1, 3]>(y)
        y = Reshape(y, [0, 0, -1]))"),
-    // As the function above, but in float32 where the numbers have 16 bits:
-    // kernels keep scores and sums as such.
+    // Attends in float32 where the numbers have 16 bits, as kernels keep scores
+    // and sums; otherwise as the function above.
     kHelperRow("Attend", 11, kAttendInputs, {"y", Optional("s")},
                kAttendAttributes,
                R"(

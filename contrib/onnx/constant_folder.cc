@@ -25,7 +25,6 @@ void Fill(const Shape& elements, const NDArray& tensor) {
   for (const Dim& element : elements) *out++ = static_cast<T>(element.size());
 }
 
-// Makes a tensor of inferred elements, if all of them are known.
 std::optional<NDArray> TensorOfElements(const NetworkValue& value) {
   if (!value.elements.has_value() || !value.type.is_static()) {
     return std::nullopt;
@@ -65,7 +64,6 @@ std::optional<std::vector<NDArray>> OutputsOfElements(
   return outputs;
 }
 
-// Returns the number of elements of a tensor; none if it is not known.
 std::optional<int64_t> Elements(const TensorType& type) {
   const auto sizes = type.sizes();
   if (!type.has_dtype() || !sizes.has_value()) return std::nullopt;

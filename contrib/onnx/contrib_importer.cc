@@ -59,7 +59,7 @@ std::vector<std::string> ContribNames(std::string_view domain) {
   return names;
 }
 
-// Returns the function for the node, or null if it is no such operator. The
+// Returns the function for the node, or null if no table has its operator. The
 // bodies are of ONNX's own operators, so that domain's version decides.
 const ContribFunction* GraphImporter::FindContrib(const proto::Node& node) {
   return FindContribFunction(DomainOf(node.domain()), node.op_type(),
@@ -79,7 +79,8 @@ void GraphImporter::ImportContrib(const ContribFunction& function,
   ImportContrib(function, parts, attribute, {});
 }
 
-// Does so for a node whose attributes are found by a function.
+// Attributes are found by a function, since a node of Glow's gets more of them
+// than it states.
 void GraphImporter::ImportContrib(
     const ContribFunction& function, NodeParts& parts,
     absl::FunctionRef<const proto::Attribute*(std::string_view)> attribute,
@@ -110,7 +111,8 @@ void GraphImporter::ImportContrib(
   }
   auto made = FunctionOf(call);
   if (!made.ok() && function.domain == kGlowDomain) {
-    // Other programs do not run Glow's operators, so it is not kept for one.
+    // An opaque node is kept for another program, and no other program runs
+    // Glow's operators.
     AddOfOperator(parts, network_kinds::kUnsupported, Severity::kError,
                   std::string(MessageOf(made.status())), "another form of it");
     return BreakOutputs(parts);

@@ -21,8 +21,6 @@
 namespace nodewise {
 namespace {
 
-// --- Text -------------------------------------------------------------------
-
 std::string_view Stripped(std::string_view text) {
   constexpr std::string_view kBlank = " \n";
   const size_t first = text.find_first_not_of(kBlank);
@@ -48,8 +46,6 @@ std::vector<std::string> SplitList(std::string_view text) {
   return parts;
 }
 
-// Takes what stands between the two marks off the front, which must begin with
-// the first of them.
 std::string_view TakeBetween(char begin, char end, std::string_view* text) {
   NODEWISE_CHECK(!text->empty() && text->front() == begin);
   const size_t last = text->find(end);
@@ -95,7 +91,6 @@ BodyStatement ParseLine(std::string_view line) {
   return statement;
 }
 
-// Returns the parts of a condition, all of which must hold.
 std::vector<std::string_view> PartsOf(std::string_view condition) {
   constexpr std::string_view kAnd = " and ";
   std::vector<std::string_view> parts;
@@ -107,7 +102,7 @@ std::vector<std::string_view> PartsOf(std::string_view condition) {
   return parts;
 }
 
-// Returns the number that the text is. REQUIRES: it is one.
+// REQUIRES: all of the text is a number.
 double NumberOf(std::string_view text) {
   double number = 0;
   const char* const end = text.data() + text.size();
@@ -119,12 +114,9 @@ bool IsNumber(std::string_view text) {
   return (text[0] >= '0' && text[0] <= '9') || text[0] == '-';
 }
 
-// --- Conditions -------------------------------------------------------------
-
 // The attributes of a call: those of the node, and the defaults of the others.
 using CallAttributes = std::map<std::string, proto::Attribute, std::less<>>;
 
-// Returns what is known of an input of the function.
 const InputInfo& InfoOf(std::string_view input, const ContribCall& call) {
   const auto& inputs = call.function.inputs;
   const auto* const found = std::ranges::find(inputs, input, &Param::name);
@@ -191,8 +183,8 @@ bool PartHolds(std::string_view part, const ContribCall& call,
          static_cast<double>(info.type.rank()) == NumberOf(wanted);
 }
 
-// Returns whether a condition holds. One that does not follow the rules ends
-// the process, as do other mistakes in bodies.
+// A condition that does not follow the rules ends the process, as do other
+// mistakes in bodies.
 bool Holds(std::string_view condition, const ContribCall& call,
            const CallAttributes& attributes) {
   return std::ranges::all_of(PartsOf(condition), [&](std::string_view part) {
@@ -200,7 +192,6 @@ bool Holds(std::string_view condition, const ContribCall& call,
   });
 }
 
-// Says of an attribute or input that this one is not known.
 absl::Status Refused(std::string_view condition) {
   const size_t open = condition.find('(');
   if (open != std::string_view::npos) {
@@ -215,8 +206,6 @@ absl::Status Refused(std::string_view condition) {
                         condition.substr(condition.find('$') + 1))
           : fmt::format("input {}: is given, which is not known", condition));
 }
-
-// --- Operators of bodies alone ----------------------------------------------
 
 // A permutation depends on the rank, which only the call knows, and Transpose
 // takes it as an attribute.
@@ -277,10 +266,9 @@ absl::Status SetCast(const BodyStatement& statement, const ContribCall& call,
   return absl::OkStatus();
 }
 
-// Makes one of ONNX of an operator that only bodies have (function_body.h).
-// `node` is the statement's, with its inputs; that of another operator stays as
-// it is. Fails with kInvalidArgument if what is known of the inputs of the call
-// does not say what it means.
+// `node` is the statement's, with its inputs; it stays as it is unless only
+// bodies have its operator (function_body.h). Fails with kInvalidArgument if
+// what is known of the inputs of the call does not say what the operator means.
 absl::Status ReplaceOwn(const BodyStatement& statement, const ContribCall& call,
                         proto::Node* node) {
   if (!statement.domain.empty()) return absl::OkStatus();
@@ -292,8 +280,6 @@ absl::Status ReplaceOwn(const BodyStatement& statement, const ContribCall& call,
   }
   return absl::OkStatus();
 }
-
-// --- The function -----------------------------------------------------------
 
 // Ends a name that stands for several values.
 constexpr std::string_view kEach = "...";
@@ -358,8 +344,8 @@ class FunctionWriter {
 };
 
 // The function has the names of the row for its inputs and outputs. Its
-// attributes are declared, so that a call may give them, but no line refers to
-// them: each has their values already.
+// attributes are declared, so that a call may give them, but no node refers to
+// them: their values are written into the nodes.
 absl::Status FunctionWriter::Begin() {
   const ContribFunction& known = call_.function;
   function_->set_name(std::string(known.name));
@@ -409,8 +395,8 @@ absl::Status FunctionWriter::SetAttribute(const FunctionAttribute& attribute) {
   return absl::OkStatus();
 }
 
-// They are the node's attributes as they are; the operator that gets them says
-// what is wrong with them.
+// Attributes that are passed on are those of the node, unchanged; the operator
+// that gets them says what is wrong with them.
 void FunctionWriter::SetPassed() {
   const OperatorDef* const row =
       call_.ops.Find("", call_.function.passes, call_.opset);
@@ -580,7 +566,6 @@ void FunctionWriter::DropUnneeded() {
   statements_ = std::move(kept);
 }
 
-// Returns the node of a line, without its inputs and outputs.
 proto::Node FunctionWriter::NodeFor(const BodyStatement& statement) const {
   proto::Node node;
   node.set_op_type(statement.op);
@@ -653,7 +638,8 @@ absl::Status FunctionWriter::AddStatement(size_t index) {
   const BodyStatement& statement = statements_[index];
   if (statement.outputs[0].ends_with(kEach)) return AddRepeated(statement);
   proto::Node made = NodeFor(statement);
-  // Its constants must stand before it, so it is added behind them.
+  // The constants of a node must stand before it, so that AddInputs() adds them
+  // first.
   NODEWISE_RETURN_IF_ERROR(AddInputs(statement, &made));
   for (const std::string& name : statement.outputs) {
     const bool is_output =
@@ -694,7 +680,6 @@ absl::Status FunctionWriter::CheckWords(
   return absl::OkStatus();
 }
 
-// Every output that is wanted must be made.
 absl::Status FunctionWriter::CheckOutputs() const {
   for (size_t i = 0; i < call_.function.outputs.size(); ++i) {
     const std::string_view name = call_.function.outputs[i].name;

@@ -80,7 +80,8 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        d = Div(l, r)
        o = Cast<to=1>(#$o0_qOffset)
        Result = Add(d, o) if $steps)"),
-    // The constant is an attribute that is called as an input is elsewhere.
+    // The constant is an attribute, although its name is one that Glow gives to
+    // inputs elsewhere.
     GlowRow("MulConst", {"RHS"}, {{"LHS", 0.0F}}, "Result = Mul($LHS, RHS)"),
     GlowRow("RsubConst", {"RHS"}, {{"LHS", 0.0F}}, "Result = Sub($LHS, RHS)"),
     // Integers are divided in float32; ONNX's Div of integers would cut the
@@ -167,13 +168,13 @@ constexpr ContribFunction kGlowElementFunctions[] = {
     // The loss is not part of a network that is only run.
     GlowRow("Regression", {"Input", "Expected"}, {},
             "Result = Identity(Input)"),
-    // The fraction is cut off, for either sign.
+    // Floor alone would move negative numbers away from 0.
     kHelperRow("Truncated", kGlowOpset, {"x"}, {"y"}, {}, R"(
        a = Abs(x)
        f = Floor(a)
        s = Sign(x)
        y = Mul(f, s))"),
-    // log(x / (1 - x)), where x is kept away from 0 and 1 by epsilon.
+    // The logits of 0 and 1 are infinite, so epsilon keeps x away from both.
     GlowRow("Logit", {"Input"}, {{"Epsilon", 0.0F}}, R"(
        top = Sub(1, $Epsilon)
        x = Clip(Input, $Epsilon, top)
@@ -203,7 +204,6 @@ constexpr ContribFunction kGlowElementFunctions[] = {
        x = Div(x, $o0_qScale)
        o = Cast<to=1>(#$o0_qOffset)
        Result = Add(x, o) if $steps)"),
-    // How many of the boundaries are less than a number.
     GlowRow("Bucketize", {"Input"}, {{"Boundaries", NoFloats()}}, R"(
        x = Unsqueeze(Input, [-1])
        less = Less($Boundaries, x)
@@ -213,7 +213,7 @@ constexpr ContribFunction kGlowElementFunctions[] = {
     UnaryFunction("Quantize", "Result = Cast<to=1>(Input)"),
     UnaryFunction("RescaleQuantized", "Result = Identity(Input)"),
     // The lines around the body have made real numbers of the input by now, so
-    // that only their type is left to change; the same holds for the other way.
+    // that only their type is left to change.
     GlowRow("Dequantize", {"Input"}, {}, "Result = Cast<to=$o0_type>(Input)"),
     // Rows of bytes become rows of bytes with other scales.
     GlowRow("ConvertTo", {"Input"}, {}, "Result = Cast<to=$o0_type>(Input)"),

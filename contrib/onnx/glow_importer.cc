@@ -35,8 +35,8 @@ const KindRow* FindKind(std::string_view kind) {
   return row == std::end(kKinds) ? nullptr : row;
 }
 
-// Returns the type that a note states; none if it states none. Entries that are
-// not known say nothing of the type.
+// Returns the type that a note states; none if it states none. Entries of the
+// note that are not known are passed over.
 std::optional<GlowType> GlowTypeIn(std::string_view note) {
   GlowType type;
   while (!note.empty()) {
@@ -69,7 +69,6 @@ std::optional<GlowType> GlowTypeOf(const proto::Node& node,
                   offset == nullptr ? 0 : int64_t{offset->i()}};
 }
 
-// An operator that Glow writes and that is not supported, and why.
 struct RefusedGlow {
   std::string_view name;
   const char* reason;
@@ -123,7 +122,7 @@ constexpr FunctionAttribute kTypeAttributes[] = {
     {"i0_kind", ""},        {"i1_last", 0},
 };
 
-// Offsets are given in the type of the numbers.
+// An offset is given in the type of its numbers, so that type must hold it.
 absl::Status CheckOffset(const std::string& which, const GlowType& type) {
   struct Range {
     std::string_view kind;
@@ -143,15 +142,14 @@ absl::Status CheckOffset(const std::string& which, const GlowType& type) {
   return absl::OkStatus();
 }
 
-// A node of Glow's, ready to be imported as a call.
 class GlowNode {
  public:
   GlowNode(const ContribFunction& row, const proto::Node& node,
            const GlowTypes& types, const GlowOptions& options)
       : function_(row), node_(node), types_(types), options_(options) {}
 
-  // Notes the types, and makes a body that takes what is quantized for what it
-  // means.
+  // The body that is made takes quantized inputs as the real numbers that they
+  // stand for.
   absl::Status Prepare() {
     NODEWISE_RETURN_IF_ERROR(NoteInputs());
     NODEWISE_RETURN_IF_ERROR(NoteOutputs());
@@ -162,7 +160,6 @@ class GlowNode {
     return absl::OkStatus();
   }
   const ContribFunction& function() const { return function_; }
-  // Returns an attribute of the node, or one that says its types; or null.
   const proto::Attribute* Find(std::string_view name) const {
     const proto::Attribute* const made = FindOrNull(made_, name);
     return made != nullptr ? made : FindAttribute(node_, name);
@@ -272,7 +269,6 @@ void GlowNode::WrapReals() {
   function_.body = body_;
 }
 
-// Returns the name behind Glow_; empty for a node that is not Glow's.
 std::string_view GlowName(const proto::Node& node) {
   const std::string_view name = node.op_type();
   if (!node.domain().empty() || !name.starts_with(kGlowPrefix)) return "";
@@ -321,7 +317,6 @@ GlowTypes GlowTypesOf(const proto::Graph& graph) {
   return types;
 }
 
-// Notes what Glow's model says about types and which of its values are read.
 void GraphImporter::ReadGlow(const proto::Graph& graph) {
   is_glow_ = IsGlow(graph);
   if (!is_glow_) return;
@@ -332,7 +327,6 @@ void GraphImporter::ReadGlow(const proto::Graph& graph) {
   for (const auto& output : graph.output()) glow_read_.insert(output.name());
 }
 
-// Imports a node of Glow's. Returns false if it is none.
 bool GraphImporter::ImportGlow(NodeParts& parts) {
   const proto::Node& node = parts.node;
   // Where Glow wrote down how a constant was made, the constant is there, too;

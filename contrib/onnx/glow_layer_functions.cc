@@ -29,12 +29,11 @@ constexpr char kGlowMatMul[] = R"(
        Result = Add(y, o) if $steps)";
 
 constexpr ContribFunction kGlowLayerFunctions[] = {
-    // What finds features of sounds and images, and products whose scales are
-    // chosen by what is read.
-    // A window moves over the samples; each of its places gives one row of
-    // frequencies. A transform of real numbers that gives n of them needs 2 (n
-    // - 1) samples, hence the length. The tables behind the window are means to
-    // a fast transform.
+    // Here are operators that find features of sounds and images, and products
+    // that choose their scales by what they read. A window moves over the
+    // samples; each of its places gives one row of frequencies. A transform of
+    // real numbers that gives n of them needs 2 (n - 1) samples, hence the
+    // length. The tables behind the window serve a fast transform alone.
     GlowRow("AudioSpectrogram",
             {"Input", "Window", Optional("TwiddleFactors"),
              Optional("BitReverseIndices"), Optional("ComplexToRealWeights")},
@@ -116,7 +115,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            sampling_ratio=$SamplingRatio,
            spatial_scale=$SpatialScale>(x, r, b) if !$Aligned
        Result = Transpose<perm=[0, 2, 3, 1]>(y))"),
-    // A number in float32, even if the first input around it has another type.
+    // A constant takes the type of the first input; this function has none, so
+    // that its number stays in float32.
     kHelperRow("GlowFloat", kGlowOpset, {}, {"y"}, {{"value", 0.0F}},
                "y = Identity($value)"),
     // Rows as bytes, each with a scale of its own that both ends fit in.
@@ -192,7 +192,6 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        s = Reshape(s, [1, -1, 1, 1]) if $rank=4
        s = Reshape(s, [1, -1, 1, 1, 1]) if $rank=5
        y = Mul(f, s))"),
-    // An activation that is fused into a layer, by its name in Glow.
     kHelperRow("GlowActivated", kGlowOpset, {"x"}, {"y"},
                {{"kind", "NONE"}, {"args", NoFloats()}}, R"(
        y = Identity(x) if $kind=NONE
@@ -279,7 +278,6 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = Add(y, o)
        Result = Transpose<perm=[0, 2, 3, 1]>(y) if rank(Input)=4
        Result = Transpose<perm=[0, 2, 3, 4, 1]>(y) if rank(Input)=5)"),
-    // This is a convolution without dilations and other layouts.
     GlowStepsRow("Convolution3D", {"Input", "Filter", "Bias"},
                  {{"Kernels", NoInts()},
                   {"Strides", NoInts()},
@@ -425,8 +423,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
            bz) if $steps
        y = nodewise.RoundAway(y) if $steps
        Result = Add(y, o) if $steps)"),
-    // A scale and an offset for each row of the weights, which are one column
-    // of the product.
+    // Each row of the weights, which has a scale and an offset of its own,
+    // makes one column of the product.
     GlowStepsRow("RowwiseQuantizedFullyConnected",
                  {"Input", "Weights", "Scales", "Offsets", "Bias"}, {}, R"(
        Result = Refuse(a bias in floats beside quantized
@@ -462,7 +460,8 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        y = InstanceNormalization<epsilon=$Epsilon>(x, Scale, Bias)
        Result = Identity(y) if $ChannelIdx=1
        Result = ChannelsLast(y, Input) if $ChannelIdx!=1)"),
-    // The running mean and variance behind one more batch.
+    // The results are the running mean and variance as one more batch leaves
+    // them.
     GlowRow("MeanVarNormalization", {"Input", "Mean", "Var"},
             {{"ChannelIdx", 0}, {"Momentum", 0.0F}}, R"(
        NewMean = Refuse(channels that are neither second nor last) if
@@ -484,7 +483,6 @@ constexpr ContribFunction kGlowLayerFunctions[] = {
        w = Mul(Var, old)
        NewVar = Add(v, w))",
             {"NewMean", "NewVar"}),
-    // The window is given by its half, without the middle.
     GlowRow(
         "LocalResponseNormalization", {"Input"},
         {{"HalfWindowSize", 0}, {"Alpha", 0.0F}, {"Beta", 0.0F}, {"K", 0.0F}},

@@ -23,7 +23,6 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        count = CumSum(marks, #0)
        n = Reshape(n, [1])
        segment = Slice(count, [0], n, [0]))"),
-    // What each segment of rows sums up to.
     kHelperRow("SegmentSums", kGlowOpset, {"rows", "lengths"}, {"sums"}, {}, R"(
        shape = Shape(rows)
        n = Gather(shape, #0)
@@ -37,7 +36,8 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        zeros = Expand(zero, all)
        sums = ScatterND<reduction=add>(zeros, segment, rows)
        sums = Slice(sums, [0], count, [0]))"),
-    // Indices, and 0 for those that belong to no segment, which may be any.
+    // Indices behind the last segment may be any number, so that 0 takes their
+    // place.
     kHelperRow("SegmentIndices", kGlowOpset, {"indices", "lengths"}, {"y"}, {},
                R"(
        l = Cast<to=7>(lengths)
@@ -106,8 +106,6 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        f = Cast<to=1>(q)
        f = Mul(f, wide)
        y = Add(f, from))"),
-    // The first three operators sum up segments of rows, of rows that are
-    // looked up, and of rows with weights.
     GlowRow("LengthsSum", {"Data", "Lengths"}, {},
             "Result = nodewise.SegmentSums(Data, Lengths)"),
     GlowRow("SparseLengthsSum", {"Data", "Indices", "Lengths"}, {}, R"(
@@ -286,7 +284,6 @@ constexpr ContribFunction kGlowLookupFunctions[] = {
        y = ScatterND(empty, places, Values)
        y = Slice(y, [0], size, [1])
        Result = Reshape(y, $o0_shape))"),
-    // Each value is compared with the column of data of its segment.
     GlowStoredRow("BatchOneHot", {"Data", "Lengths", "Values"}, {}, R"(
        n = Shape(Values)
        n = Gather(n, #0)

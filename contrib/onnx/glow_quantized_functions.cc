@@ -8,7 +8,6 @@ namespace nodewise {
 namespace {
 
 constexpr ContribFunction kGlowQuantizedFunctions[] = {
-    // scale (x - offset).
     kHelperRow("GlowReal", kGlowOpset, {"x"}, {"y"},
                {{"scale", 0.0F}, {"offset", 0}}, R"(
        z = CastAs(#$offset, x) if !type(x)=int32
@@ -17,7 +16,6 @@ constexpr ContribFunction kGlowQuantizedFunctions[] = {
        i = Sub(i, #$offset) if type(x)=int32
        f = Cast<to=1>(i) if type(x)=int32
        y = Mul(f, $scale) if type(x)=int32)"),
-    // x - offset, in float32.
     kHelperRow("GlowCentred", kGlowOpset, {"x"}, {"y"}, {{"offset", 0}}, R"(
        i = Cast<to=7>(x)
        i = Sub(i, #$offset)
@@ -31,7 +29,8 @@ constexpr ContribFunction kGlowQuantizedFunctions[] = {
        s = Add(s, o)
        s = Round(s)
        y = nodewise.GlowClipped<type=$type>(s))"),
-    // Whole numbers as integers of a type, the nearest that it has.
+    // Whole numbers beyond the type become the nearest that it has, where a
+    // Cast alone could make anything of them.
     kHelperRow("GlowClipped", kGlowOpset, {"x"}, {"y"}, {{"type", 3}}, R"(
        x = Clip(x, -128, 127) if $type=3
        x = Clip(x, 0, 255) if $type=2
@@ -45,7 +44,6 @@ constexpr ContribFunction kGlowQuantizedFunctions[] = {
     kHelperRow("GlowSteps", kGlowOpset, {"x"}, {"y"}, {{"type", 3}}, R"(
        r = nodewise.RoundAway(x)
        y = nodewise.GlowClipped<type=$type>(r))"),
-    // Rounded half away from zero.
     kHelperRow("RoundAway", kGlowOpset, {"x"}, {"y"}, {}, R"(
        a = Abs(x)
        f = Floor(a)

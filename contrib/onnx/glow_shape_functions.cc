@@ -184,7 +184,8 @@ constexpr ContribFunction kGlowShapeFunctions[] = {
             "Result = ReduceProd<keepdims=0>(Batch, [$Axis])"),
     GlowRow("BatchedReduceMean", {"Batch"}, {{"Axes", NoInts()}},
             "Result = ReduceMean<keepdims=0>(Batch, $Axes)"),
-    // Whether the sides stay, the shape of the result says.
+    // No attribute says whether the reduced sides stay, so the result takes the
+    // shape that Glow states for it.
     GlowStoredRow("BatchedReduceMin", {"Batch"}, {{"Axes", NoInts()}}, R"(
        y = ReduceMin<keepdims=0>(Batch, $Axes)
        Result = Reshape(y, $o0_shape))"),

@@ -136,7 +136,8 @@ std::string TextOfStated(const proto::Type& type) {
   return fmt::format("{}[{}]", text, fmt::join(sides, ", "));
 }
 
-// As the specification has it: -1 is a size like others.
+// The specification takes -1 for a size like any other, so that it does not
+// stand for an unknown one.
 bool FitsStated(const TensorType& type, const proto::Type& stated) {
   if (!stated.has_tensor_type()) {
     return stated.value_case() == proto::Type::VALUE_NOT_SET;
@@ -206,8 +207,8 @@ std::optional<size_t> ImportState::Add(const FindingKind& kind,
   diagnostics.Add(std::move(diagnostic));
   const auto& items = diagnostics.items();
   if (options.kinds != nullptr) options.kinds->resize(items.size());
-  // A list that is full takes no more; what it adds instead, that there were
-  // more, has another path.
+  // A full list takes no more diagnostics; the note that there were more, which
+  // it gets instead, has another path.
   if (items.size() <= place || items[place].path != listed) return std::nullopt;
   if (options.kinds != nullptr) (*options.kinds)[place] = &kind;
   return place;
@@ -257,8 +258,8 @@ void GraphImporter::Import(const proto::Graph& graph,
   if (state_.errors == 0) network_ = Renumbered(std::move(network_));
 }
 
-// In an order in which they can run. A node without a name is still named after
-// its place in the file, where people find it.
+// Nodes are imported in an order in which they can run, but one without a name
+// is named after its place in the file, where people find it.
 void GraphImporter::ImportNodes(const Nodes& nodes, Scope* scope) {
   const auto* const order = FindOrNull(state_.orders, &nodes);
   for (int place = 0; place < nodes.size(); ++place) {
@@ -292,8 +293,8 @@ Binding GraphImporter::BindingOf(const absl::StatusOr<ValueId>& id,
   return {kNoValue, true};
 }
 
-// By the specification, an output that is called as an input says anew what
-// type that is of.
+// By the specification, an output with the name of an input states the type of
+// that input once more, and this statement counts.
 const proto::ValueInfo& GraphImporter::StatedLast(
     const proto::Graph& graph, const proto::ValueInfo& input) const {
   if (state_.misstated == nullptr) return input;
@@ -372,7 +373,6 @@ DimSizes* GraphImporter::DimsOf(const Scope& scope) {
   return scope.outer == nullptr ? &state_.dims : nullptr;
 }
 
-// Freezes the input if it is one of those to be frozen; true if so.
 bool GraphImporter::Freeze(const std::string& name, const TensorType& type,
                            Scope* scope) {
   for (const NamedTensor& entry : state_.options.freeze) {
@@ -475,7 +475,8 @@ void GraphImporter::SetOutputs(const proto::Graph& graph, Scope* scope) {
     outputs.push_back(binding->value);
   }
   if (graph.output_size() == 0 && scope->outer == nullptr) {
-    // The specification allows it, and nothing is to be run.
+    // The specification allows a graph without outputs, and a check against it
+    // runs nothing.
     const bool is_allowed =
         state_.options.check_specification || state_.misstated != nullptr;
     state_.Add(network_kinds::kInvalidStructure,

@@ -9,7 +9,6 @@
 namespace nodewise {
 namespace {
 
-// The inputs of a residual connection with its normalisation.
 constexpr RowList<Param, 4> kSkipOutputs = {"output", Optional("mean"),
                                             Optional("inv_std_var"),
                                             Optional("input_skip_bias_sum")};

@@ -107,7 +107,6 @@ class LinkChecker {
   bool IsHere(const std::string& name) const {
     return list_.given.contains(name) || makers_.contains(name);
   }
-  // The node that makes what is called so here, or none.
   uint32_t MakerOf(const std::string& name) const {
     if (list_.given.contains(name)) return kNone;
     const uint32_t* const maker = FindOrNull(makers_, name);

@@ -42,8 +42,6 @@ std::string_view NameOfFunction(const proto::Function& function) {
   return Shortened(function.name());
 }
 
-// Returns the defaults of attributes by name, for those that a call does not
-// give.
 AttributesByName DefaultsOf(const proto::Function& function) {
   AttributesByName defaults;
   for (const std::string& name : function.attribute()) {
@@ -119,7 +117,8 @@ std::string GraphImporter::FreezingHint(ValueId condition) const {
       ListOf(inputs), NameOf(Way::kFreeze));
 }
 
-// Gives the errors from `first` on, which are in branches, that hint.
+// The errors from `first` on are in the branches of the If, and all get one
+// hint.
 void GraphImporter::HintAtFreezing(ValueId condition, size_t first) {
   auto& items = state_.diagnostics.items();
   if (first == items.size()) return;
@@ -295,7 +294,8 @@ bool GraphImporter::BindAttributes(const proto::Function& function,
                    fmt::format("one of function {}", NameOfFunction(function)));
       is_whole = false;
     } else if (value == values.end()) {
-      // As runtimes do, which look only at what the function's nodes refer to.
+      // Runtimes ignore such an attribute, too: they look only at what the
+      // nodes of the function refer to.
       state_.Warning(parts.where, title("is unknown"),
                      fmt::format("one of function {} (it is ignored)",
                                  NameOfFunction(function)));

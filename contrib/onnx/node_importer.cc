@@ -1,5 +1,3 @@
-// Nodes: operators with their attributes, inputs and bodies.
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -31,7 +29,6 @@ bool IsFlag(const AttrField& field, const OperatorDef& def) {
   return takes(0) && takes(1) && !takes(2) && !takes(-1);
 }
 
-// Converts a float32 number to the type that the operator calculates in.
 absl::StatusOr<NDArray> NumberLike(float number, DLDataType dtype) {
   if (dtype.code != kDLFloat && dtype.code != kDLBfloat) dtype = kFloat32;
   NODEWISE_ASSIGN_OR_RETURN(const NDArray tensor,
@@ -206,8 +203,8 @@ bool GraphImporter::ReadInputs(NodeParts& parts) {
   return is_whole;
 }
 
-// Against the element types that ONNX's own schema of the operator allows. One
-// fault is enough: those behind it mostly follow from it.
+// Types are compared with those that ONNX's own schema of the operator allows.
+// One fault is enough: those behind it mostly follow from it.
 void GraphImporter::CheckInputTypes(const NodeParts& parts) {
   const OperatorSignature* const row = FindSignature(
       DomainOf(parts.node.domain()), parts.node.op_type(), parts.opset);
@@ -326,7 +323,6 @@ void GraphImporter::ReadFlag(NodeParts& parts) {
   }
 }
 
-// What draws random numbers gets a seed of its own if it has none.
 void GraphImporter::AddSeed(NodeParts& parts) const {
   const auto& seed = state_.options.random_seed;
   if (parts.def == nullptr || !seed.has_value() ||
@@ -406,7 +402,8 @@ bool GraphImporter::AddBodies(NodeParts& parts) {
     is_whole = is_whole && body.has_value();
     if (body.has_value()) parts.attrs.push_back({name, *std::move(body)});
   }
-  // A branch in a branch goes with it.
+  // A branch within a branch goes away with it, so that the outermost If alone
+  // gets a hint.
   if (!is_whole && parts.def != nullptr && parts.def->name == "If" &&
       state_.within.empty() && !parts.inputs.empty()) {
     HintAtFreezing(parts.inputs[0], first);
@@ -449,7 +446,8 @@ void GraphImporter::AddOperation(OpAttrs attrs,
   for (size_t i = 0; i < made.size(); ++i) Bind(parts, i, made[i]);
 }
 
-// What says nothing of itself in a function or branch is from where that is.
+// A node in a function or branch that does not say where it is from has the
+// origin of the call or of the If.
 std::shared_ptr<const Origin> GraphImporter::OriginOf(const NodeParts& parts) {
   auto own = state_.origins.Read(parts.node);
   return own != nullptr ? own : parts.scope.origin;

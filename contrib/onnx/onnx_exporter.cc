@@ -1,5 +1,3 @@
-// Writes networks as models.
-
 #include <climits>
 #include <map>
 #include <set>
@@ -21,7 +19,6 @@ std::string PlaceOfOperation(const Operation& operation) {
   return fmt::format("operation {} ({})", operation.name, operation.kind());
 }
 
-// The bodies of control flow, by the attributes that they are.
 std::vector<std::pair<std::string, Subgraph>> BodiesOf(
     const Operation& operation) {
   std::vector<std::pair<std::string, Subgraph>> bodies;
@@ -68,8 +65,8 @@ absl::StatusOr<AttrValue> AttributeOf(const NDArray& tensor,
 }
 
 // Writes one network as a graph: the model's, or a body of control flow. Values
-// that a body reads from around it are inputs of its network and no inputs of
-// its graph, where they go by the names that they have around it.
+// that a body reads from around it are inputs of its network but not of its
+// graph, where they go by the names that they have around it.
 class GraphExporter {
  public:
   // For a body, `outer` is the network around it, and `captured` holds the
@@ -99,12 +96,12 @@ class GraphExporter {
     return taken_.contains(name) ||
            (outer_ != nullptr && outer_->IsTaken(name));
   }
-  // Returns whether this constant is one of a graph around this one.
   bool IsOuterConstant(const NetworkValue& constant);
   std::string NameOf(ValueId id) const {
     return id == kNoValue ? std::string() : names_.at(id);
   }
-  // Returns the name of a value that an operation reads, which is then needed.
+  // A value that is read as an input must be written, even if another operation
+  // has it as an attribute.
   std::string NameRead(ValueId id) {
     if (id != kNoValue) needed_.insert(id);
     return NameOf(id);
@@ -163,8 +160,6 @@ absl::Status GraphExporter::Export(proto::Graph* to) {
   return absl::OkStatus();
 }
 
-// --- Names ------------------------------------------------------------------
-
 void GraphExporter::NameValues(absl::Span<const std::string> captured) {
   const auto inputs = network_.inputs();
   for (size_t i = 0; i < captured.size(); ++i) {
@@ -217,8 +212,6 @@ void GraphExporter::AddInfo(const NetworkValue& value,
   if (value.type == TensorType()) return;
   WriteType(value.type, to->mutable_type());
 }
-
-// --- Nodes ------------------------------------------------------------------
 
 absl::Status GraphExporter::AddNode(const Operation& operation,
                                     proto::Node* to) {
@@ -388,8 +381,6 @@ absl::Status GraphExporter::AddConstants(proto::Graph* to) {
   }
   return absl::OkStatus();
 }
-
-// --- Models -----------------------------------------------------------------
 
 // The IR version that came with an opset, but at least 4: before that every
 // constant had to be an input too.

@@ -80,8 +80,9 @@ void ReadVersions(const proto::Model& model, ImportState* state) {
   }
 }
 
-// Glow's operators are told in ONNX's of an opset of their own: the model's
-// counts for the Identity nodes beside them, which have stayed the same.
+// Glow's operators are written in ONNX's of the opset that their rows need,
+// regardless of the model's. The model's would matter only to the Identity
+// nodes beside them, which mean the same in all opsets.
 void SetOpsetOfGlow(const proto::Graph& graph, ImportState* state) {
   if (!IsGlow(graph)) return;
   int opset = kGlowOpset;
@@ -157,7 +158,6 @@ void BindFrozenDims(const proto::Graph& graph, ImportState* state) {
   }
 }
 
-// Returns " (a, b, ...)", or nothing where there is none.
 std::string ListedAs(const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format(" ({})", ListOf(names, kMostNames));
 }
@@ -215,8 +215,8 @@ void CheckOptions(const proto::Graph& graph, ImportState* state) {
 absl::StatusOr<Network> ImportModel(const proto::Model& model,
                                     ImportState* state);
 
-// Adds what the model states otherwise than it is, once more and for good: in
-// an import of its own, which folds nothing.
+// Types that the model states are compared with those of a second import, which
+// folds nothing.
 void CheckStatedTypes(const proto::Model& model, ImportState* state) {
   if (!HasOnlyDefinedOperators(model)) return;
   ImportOptions options = state->options;
@@ -230,7 +230,8 @@ void CheckStatedTypes(const proto::Model& model, ImportState* state) {
   ImportState inner{state->ops, options, known, state->where, state->tensors};
   inner.misstated = &misstated;
   static_cast<void>(ImportModel(model, &inner));
-  // Such as follow from a type that is stated otherwise than it is.
+  // The first import had no errors, so that those of this one follow from types
+  // that are stated otherwise than they are.
   if (state->errors == 0) {
     for (const Diagnostic& each : known.items()) {
       if (each.severity == Severity::kError) misstated.push_back(each);

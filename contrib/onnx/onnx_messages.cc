@@ -169,7 +169,8 @@ const char* NameOfType(AttributeType type) {
   return i < std::size(kNames) ? kNames[i] : "of an unknown type";
 }
 
-// By the index of a value.
+// The order is that of the alternatives of AttrValue, whose index selects the
+// type.
 constexpr AttributeType kTypesOfValues[] = {
     AttributeType::kInt,    AttributeType::kFloat,  AttributeType::kString,
     AttributeType::kInts,   AttributeType::kFloats, AttributeType::kStrings,
@@ -469,7 +470,7 @@ void OriginReader::Keep(const std::string& key, const std::string& value,
   if (is_there || value.size() > kMostNoteBytes || key.size() > kMostKeyBytes) {
     return;
   }
-  // A new text is there twice: as what is found by, and as what is kept.
+  // A new text is stored twice: as a key of the map, and as what notes share.
   const auto* const known = FindOrNull(values_, value);
   const size_t bytes =
       key.size() + sizeof(Origin) + (known == nullptr ? 2 * value.size() : 0);

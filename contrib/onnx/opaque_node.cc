@@ -19,7 +19,6 @@ namespace {
 
 using NameVisitor = absl::FunctionRef<void(std::string*)>;
 
-// Adds the names that a graph gives to what it does not calculate.
 template <typename Names>
 void AddInputNames(const proto::Graph& graph, Names* names) {
   for (const auto& input : graph.input()) names->insert(input.name());
@@ -129,7 +128,6 @@ void ResolveAttributes(const AttributesByName& values, proto::Node* node) {
   }
 }
 
-// Calls `visit` with all nodes in the node's bodies, however deep.
 void VisitBodyNodes(const proto::Node& node,
                     absl::FunctionRef<void(const proto::Node&)> visit) {
   for (const proto::Attribute& attribute : node.attribute()) {
@@ -140,7 +138,6 @@ void VisitBodyNodes(const proto::Node& node,
   }
 }
 
-// Adds the names that bodies, however deep, give to values of their own.
 void AddOwnNames(const proto::Node& node, std::set<std::string>* names) {
   for (const proto::Attribute& attribute : node.attribute()) {
     AddInputNames(attribute.g(), names);
@@ -193,7 +190,6 @@ void ForgetNotes(proto::Node* node) {
   }
 }
 
-// Returns what a value of the scope is called in the network.
 std::string NameIn(const Scope& scope, const std::string& name) {
   const std::string* const renamed = FindOrNull(scope.renamed, name);
   return renamed != nullptr ? *renamed : scope.prefix + name;
@@ -252,7 +248,6 @@ absl::StatusOr<ops::Opaque> PlainOpaque(const ops::Opaque& opaque) {
   return plain;
 }
 
-// Notes what a graph says about its values, by the names that they get.
 void GraphImporter::StateTypes(const proto::Graph& graph, const Scope& scope) {
   for (const auto* list : {&graph.value_info(), &graph.output()}) {
     for (const proto::ValueInfo& info : *list) {
@@ -261,8 +256,8 @@ void GraphImporter::StateTypes(const proto::Graph& graph, const Scope& scope) {
   }
 }
 
-// Returns whether all that the node reads are tensors, and the model states
-// that so is all that it makes.
+// Inputs must be tensors, and the model must state that all outputs are
+// tensors, too: nothing here can infer their types.
 bool GraphImporter::IsAmongTensors(const NodeParts& parts) {
   for (const std::string& input : parts.node.input()) {
     if (input.empty()) continue;
@@ -341,7 +336,6 @@ absl::StatusOr<ops::Opaque> GraphImporter::MakeOpaque(const NodeParts& parts) {
   return opaque;
 }
 
-// Adds what bodies read to the inputs; false if something is missing.
 bool GraphImporter::ReadCaptures(const std::vector<std::string>& names,
                                  NodeParts& parts) {
   bool is_whole = true;

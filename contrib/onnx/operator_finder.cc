@@ -22,7 +22,6 @@ constexpr Deprecation kDeprecations[] = {
     {"Upsample", 10, "Resize"},
 };
 
-// An operator of ONNX that is not supported, and what it works on.
 struct Unsupported {
   std::string_view name;
   const char* reason;
@@ -52,12 +51,12 @@ constexpr Unsupported kUnsupported[] = {
     {"CastMap", kMaps, kClassicDomain},
     {"CategoryMapper", kStrings, kClassicDomain},
     {"DictVectorizer", kMaps, kClassicDomain},
-    // Before version 2.
+    // From version 2 on, LabelEncoder has a row of its own; this is the one
+    // before.
     {"LabelEncoder", kStrings, kClassicDomain},
     {"ZipMap", kMaps, kClassicDomain},
 };
 
-// Returns why an operator is not supported, or null.
 const char* UnsupportedReason(std::string_view domain, std::string_view name) {
   for (const Unsupported& one : kUnsupported) {
     if (one.domain == domain && one.name == name) return one.reason;
@@ -152,8 +151,8 @@ void GraphImporter::ImportUnknown(NodeParts& parts, bool is_imported,
   const bool is_refused =
       oldest != nullptr || (reason != nullptr && !IsAmongTensors(parts));
   parts.is_opaque = KeepsOpaque(is_imported && is_of_model) && !is_refused;
-  // What nothing here can run is a fault of no more than the run, unless an
-  // opset or a name is wrong.
+  // An operator that nothing here can run is not a fault of the model, unless
+  // its opset or its name is wrong.
   const auto say = [&](std::string found, std::string expected) {
     if (parts.is_opaque) found += " and becomes opaque";
     const bool is_of_run = parts.is_opaque || !has_domain || reason != nullptr;
@@ -183,7 +182,6 @@ void GraphImporter::ImportUnknown(NodeParts& parts, bool is_imported,
                           : KnownOnnx(name));
 }
 
-// Returns what is expected in place of an operator of ONNX's own.
 std::string GraphImporter::KnownOnnx(const std::string& name) const {
   const int* const opset = FindOrNull(state_.opsets, "");
   if (opset == nullptr || KnownOpset("", *opset) == *opset) {

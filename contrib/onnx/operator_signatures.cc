@@ -54,7 +54,6 @@ std::pair<int, int> RangeOf(std::string_view text) {
   return {CountIn(text.substr(0, dash)), CountIn(text.substr(dash + 1))};
 }
 
-// Takes a mark off the end; false if there is another end.
 bool TakeMark(char mark, std::string_view* text) {
   if (!text->ends_with(mark)) return false;
   text->remove_suffix(1);
@@ -88,8 +87,8 @@ OperatorSignature::Attribute AttributeOf(std::string_view text) {
           is_required};
 }
 
-// Makes one of a line, whose parts `|` divides: head, inputs, outputs,
-// attributes, and the element types that each type variable may be.
+// A line has these parts between its `|`: head, inputs, outputs, attributes,
+// and the element types that each type variable may be.
 OperatorSignature SignatureOf(const TextParts& head, const TextParts& parts) {
   OperatorSignature made;
   std::string_view since = head[1];

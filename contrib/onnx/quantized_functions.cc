@@ -53,7 +53,6 @@ constexpr ContribFunction kQuantizedFunctions[] = {
        y = GlobalAveragePool(x)
        y = ChannelsLast(y, X) if $channels_last
        Y = QuantizeLinear(y, y_scale, y_zero_point))"),
-    // The numbers are made real, added, and the sum is rounded once.
     kContribRow("QLinearAdd", 10,
                 {"A", "A_scale", Optional("A_zero_point"), "B", "B_scale",
                  Optional("B_zero_point"), "C_scale", Optional("C_zero_point")},

@@ -13,8 +13,8 @@
 namespace nodewise {
 namespace {
 
-// Older models are right without what came later. From these versions of the
-// format on ...
+// Rules that came later do not bind older models. Each constant is the version
+// of the format from which on its rule holds.
 constexpr int64_t kTypedAttributes = 2;   // attributes state their type;
 constexpr int64_t kFreeInitializers = 4;  // initializers need not be inputs;
 constexpr int64_t kFunctions = 8;         // there are functions.
@@ -26,7 +26,8 @@ constexpr std::string_view kExperiments[] = {
     "DynamicSlice", "GRUUnit",    "GivenTensorFill",   "ImageScaler",
     "Scale",        "ScaledTanh", "ParametricSoftplus"};
 
-// Domains whose operators are all known.
+// All operators of these domains are known, so that any other name in one of
+// them is a fault.
 constexpr std::string_view kOnnxDomains[] = {"", "ai.onnx", "ai.onnx.ml",
                                              "ai.onnx.preview.training"};
 
@@ -47,7 +48,6 @@ const OperatorSignature* SignatureOf(const proto::Node& node,
   return FindSignature(node.domain(), node.op_type(), *version);
 }
 
-// What one place in the model may read, and what is around it.
 struct Names {
   const Names* outer = nullptr;
   std::set<std::string_view> here = {};
@@ -62,7 +62,6 @@ struct Around {
   bool is_main = true;  // In no body.
 };
 
-// The fields of an attribute that are set, by the types that they belong to.
 std::vector<AttributeType> FieldsOf(const proto::Attribute& attribute) {
   const std::pair<bool, AttributeType> fields[] = {
       {attribute.has_f(), AttributeType::kFloat},
@@ -112,7 +111,6 @@ class Specification {
   }
 
  private:
-  // Says what is wrong with a part, unless the import has said something of it.
   void AddFault(const std::string& path, std::string found,
                 std::string expected) {
     if (faulty_.contains(state_.within + path)) return;
@@ -380,7 +378,8 @@ class Specification {
                                          &OperatorSignature::Attribute::name);
     if (known == row.attributes.end()) {
       if (row.takes_more_attributes) return;
-      // Two underscores begin what is an implementation's own.
+      // Attributes with two underscores in front belong to one implementation,
+      // and no schema has them.
       if (std::string_view(attribute.name()).starts_with("__")) return;
       return AddFault(
           where, name + " is unknown",
@@ -414,8 +413,8 @@ class Specification {
   }
 
   void CheckFunctions(const Opsets& imports) {
-    // A domain that the model does not import counts as the first function has
-    // it.
+    // A domain that functions alone import counts with the version of the first
+    // of them.
     Opsets all = imports;
     for (const proto::Function& function : model_.functions()) {
       for (const auto& [domain, version] : ImportsOf(function.opset_import())) {
@@ -450,7 +449,6 @@ class Specification {
     });
   }
 
-  // Calls `visit` with each node and what it is called in messages.
   template <typename Visitor>
   static void VisitNodes(const proto::Function& function, const Around& around,
                          Visitor visit) {
@@ -461,8 +459,8 @@ class Specification {
     }
   }
 
-  // The import does not look at this where nothing calls the function. Any
-  // order is fine here, since another check tells of the order.
+  // The import does not look into a function that nothing calls. Any order of
+  // the nodes is fine here, since another check tells of the order.
   void CheckReads(const proto::Node& node, const std::string& where,
                   const std::set<std::string_view>& known) {
     for (const std::string& input : node.input()) {
@@ -473,7 +471,8 @@ class Specification {
     }
   }
 
-  // An operator means one thing in a model.
+  // A function may import another version of an operator set than the model
+  // does, but the operators that it uses must have one schema in both.
   void CheckVersion(const proto::Node& node, const std::string& where,
                     const Opsets& imports, const Opsets& of_model) {
     const int* const theirs = FindOrNull(of_model, node.domain());
@@ -505,8 +504,8 @@ class Specification {
   std::set<std::pair<std::string, std::string>> faulty_nodes_;
 };
 
-// A model with operators of others has values of types that nothing tells, so
-// what follows from them is not compared with what is stated.
+// Nothing tells the types of values that operators of other domains make, so a
+// model with such operators is not compared with the types that it states.
 bool AreDefined(const Nodes& nodes, const proto::Model& model,
                 const Opsets& imports) {
   return std::ranges::all_of(nodes, [&](const proto::Node& node) {

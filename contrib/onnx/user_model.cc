@@ -14,7 +14,6 @@
 namespace nodewise {
 namespace {
 
-// Calls f with every tensor of a graph, also of the graphs in its attributes.
 void VisitTensors(const proto::Graph& graph,
                   const std::function<void(const proto::Tensor&)>& f) {
   for (const proto::Tensor& tensor : graph.initializer()) f(tensor);
@@ -39,7 +38,8 @@ void EraseNamed(const std::string& name, List* list) {
       list->end());
 }
 
-// Replaces what makes the value: from now on it is an input.
+// What makes the value goes on making it, under another name, so that the value
+// can be an input.
 void AssignConstant(const UserModel::Value& value, const std::string& free_name,
                     proto::Graph* graph) {
   for (proto::Node& node : *graph->mutable_node()) {
@@ -59,8 +59,6 @@ bool IsAnyNeeded(const proto::Node& node, const std::set<std::string>& needed) {
   });
 }
 
-// Calls f with every value that a node reads, also in the graphs in its
-// attributes.
 void VisitReads(const proto::Node& node,
                 const std::function<void(const std::string&)>& f) {
   for (const std::string& input : node.input()) f(input);

@@ -50,7 +50,6 @@ bool IsOpaque(const Operation& operation) {
   return !names.empty();
 }
 
-// Finds what cannot be computed.
 class UnknownPart {
  public:
   explicit UnknownPart(const Network& network)

@@ -208,7 +208,6 @@ absl::Status AddReaders(const Network& network, Chain* chain) {
   return CheckNoBarriers(network, *chain->quantize);
 }
 
-// From the product to its factors, then to what reads it.
 absl::StatusOr<Chain> ChainOf(const Network& network, OperationId id) {
   Chain chain;
   chain.product = &network.operation(id);
@@ -265,8 +264,6 @@ struct MergePlan {
   Agreement agreement = Agreement::kNotKnown;
 };
 
-// Works out all that the merged operation needs, and how near it will be to
-// what it replaces.
 absl::StatusOr<MergePlan> PlanMerge(const Network& network,
                                     const Chain& chain) {
   MergePlan plan;

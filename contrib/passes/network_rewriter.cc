@@ -46,9 +46,9 @@ absl::StatusOr<ValueId> NetworkRewriter::Add(OpAttrs attrs,
                       .name = FreeName(name, &operation_names_),
                       .outputs = {FreeName(name, &value_names_)},
                       .before = before};
-  // An operation that is called like another does its work, and any other a
-  // part of the work of the one that it stands before: so it is of the same
-  // origin.
+  // A new operation with the name of an old one does its work, and any other
+  // one does a part of the work of the operation that it stands before, so it
+  // gets the origin of that one.
   const OperationId replaced =
       network_.HasOperation(name) ? *network_.FindOperation(name) : before;
   if (replaced != kNoOperation) {

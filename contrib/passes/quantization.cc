@@ -16,7 +16,6 @@ namespace nodewise {
 
 namespace {
 
-// One kind of change: which operations it is for, and what is done with one.
 struct Rewrite {
   bool (*fits)(const Network& network, OperationId id);
   RewriteResult (*run)(OperationId id, NetworkRewriter& rewriter);
@@ -41,9 +40,7 @@ void RunOne(const Rewrite& rewrite, NetworkRewriter& rewriter,
   }
 }
 
-// Does one kind after the other, each for all operations in their order. If
-// anything changed, removes what no output depends on. Does nothing for a
-// network without outputs.
+// A network without outputs is left alone: all of it would count as unused.
 QuantizationReport RunRewrites(absl::Span<const Rewrite> rewrites,
                                std::string_view verb, Network& network) {
   QuantizationReport report;

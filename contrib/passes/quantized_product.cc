@@ -27,8 +27,9 @@ constexpr double kLargestExact = 0x1p24;
 // terms. Below this many steps that is half a step, so the results are rounded
 // to the same integer or to neighbours.
 constexpr double kMostSteps = 0x1p21;
-// Numbers that are this many steps of 2^-16 or more, and above kLargestExact of
-// them, are beyond the ends of a type of 8 bits, regardless of its zero point.
+// Where one integer is at least this many steps of the output, sums above
+// kLargestExact are beyond the ends of a type of 8 bits, regardless of its zero
+// point.
 constexpr double kLeastFactor = 0x1p-16;
 
 // One number counts for all; 0 if there is none.
@@ -188,7 +189,6 @@ bool IsProductOfScales(const Network& network, const QuantizedProduct& product,
   return true;
 }
 
-// Returns what a DequantizeLinear of constants makes.
 absl::StatusOr<NDArray> DequantizedConstant(const Network& network,
                                             const Operation& operation) {
   Tensors inputs;

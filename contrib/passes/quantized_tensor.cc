@@ -56,8 +56,8 @@ absl::StatusOr<std::optional<int>> AxisOf(const Network& network,
   return std::optional<int>(at);
 }
 
-// DequantizeLinear wants a zero point of the scale's shape; one number for one
-// number passes in either rank.
+// DequantizeLinear wants a zero point of the scale's shape; where both are one
+// number, their ranks may differ.
 absl::Status CheckZero(const Network& network, const QuantizedTensor& tensor) {
   if (tensor.zero == kNoValue) return absl::OkStatus();
   const std::string name = fmt::format("{}_zero_point", tensor.role);

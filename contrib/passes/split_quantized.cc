@@ -150,8 +150,6 @@ absl::StatusOr<ValueId> AddBias(const QuantizedProduct& product, ValueId bias,
   return rewriter.Add(op, {bias, scale}, before, name + "_dequantize_bias");
 }
 
-// Adds the Conv or MatMul on floats behind a DequantizeLinear for each of its
-// inputs.
 absl::StatusOr<ValueId> AddFloatProduct(OperationId id,
                                         const QuantizedProduct& product,
                                         NetworkRewriter& rewriter) {

@@ -113,7 +113,6 @@ OperationId ActivationBehind(const Network& network,
   return attrs.IsOneOf<ops::Relu, ops::Clip>() ? uses[0].user : kNoOperation;
 }
 
-// Scales by axis came with this opset of ONNX.
 constexpr int kFirstOpsetWithAxes = 13;
 
 // Integers are made where they are first read and shared by all readers; values

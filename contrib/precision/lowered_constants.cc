@@ -12,7 +12,6 @@ namespace {
 // MergeQuantization takes no scales beyond these.
 constexpr double kLeastScale = 0x1p-60;
 constexpr double kLargestScale = 0x1p60;
-// The largest number of a uint8.
 constexpr double kMostBytes = 255;
 constexpr double kLargestInt32 = 0x1p31 - 1;
 
@@ -88,8 +87,8 @@ absl::StatusOr<SymmetricWeights> QuantizeSymmetric(const NDArray& floats,
   }
   auto* const integers = made.integers.As<int8_t>();
   for (size_t i = 0; i < numbers.size(); ++i) {
-    // By the scale as float32 has it, since that is the one by which it is
-    // multiplied again.
+    // Weights are divided by the scale as float32 has it, since they are
+    // multiplied by that one again.
     const double steps = numbers[i] / double{scales[stride.IndexOf(i)]};
     integers[i] = static_cast<int8_t>(
         std::clamp(std::nearbyint(steps), -most_steps, most_steps));
@@ -127,7 +126,8 @@ absl::StatusOr<std::optional<StepBias>> QuantizeBias(const NDArray& floats,
   NODEWISE_ASSIGN_OR_RETURN(made.scales,
                             NDArray::Empty(w_scales.shape(), kFloat32, kCpu));
   for (size_t i = 0; i < scales.size(); ++i) {
-    // As float32 has the product, which is what the merged operator means.
+    // The product of the scales is rounded to float32, as the merged operator
+    // means it.
     made.scales.As<float>()[i] = x_scale * scales[i];
   }
   for (size_t i = 0; i < numbers.size(); ++i) {

@@ -42,7 +42,7 @@ absl::StatusOr<ValueId> NetworkCopy::ValueFor(ValueId old) {
   if (found != stands_for_.end()) return found->second;
   const NetworkValue& value = old_->value(old);
   // Operations are copied in their order, so all else has been set by now.
-  // Constants are copied when they are first read: those that no one reads any
+  // Constants are copied when they are first read: those that nothing reads any
   // more are left behind.
   NODEWISE_CHECK(value.kind == NetworkValue::Kind::kConstant);
   NODEWISE_ASSIGN_OR_RETURN(const ValueId made,

@@ -102,7 +102,6 @@ absl::StatusOr<std::unique_ptr<const RE2>> ParseKeep(const std::string& text) {
 // The opset from which on the bounds of Clip are inputs.
 constexpr int kClipOpset = 13;
 
-// Raises the opset as far as is wanted, or as far as the operations allow.
 absl::Status RaiseOpset(PrecisionRow row, bool clip, Network* network) {
   if (clip) {
     row.wanted_opset = std::max(row.wanted_opset, kClipOpset);
@@ -176,7 +175,6 @@ void AddToReport(const Network& network, const PrecisionPlan& plan,
   }
 }
 
-// Fills in the reasons that are known before the operators are asked.
 void PlanKnownReasons(const Network& network, const PrecisionOptions& options,
                       const RE2* keep, PrecisionPlan* plan) {
   for (const OperationId id : network.order()) {

@@ -40,7 +40,6 @@ struct OldOperation {
   }
 };
 
-// Adds the operation as one of another class, with these inputs.
 template <typename Class>
 absl::StatusOr<Values> Replace(const OldOperation& old, const Class& op,
                                Values inputs, NetworkCopy& copy,
@@ -247,7 +246,6 @@ absl::StatusOr<Values> ConvertRoiAlign(const OldOperation& old,
   return Extend<ops::RoiAlignAttributes, ops::RoiAlign10>(old, align, copy);
 }
 
-// How an operator of an older opset is had in a newer one.
 struct OldOperator {
   const void* type;
   absl::StatusOr<Values> (*convert)(const OldOperation&, NetworkCopy&);

@@ -103,7 +103,6 @@ struct SensitivityMeter {
   absl::Span<const Sample> samples;
   Outputs expected;
 
-  // The error with only these operations lowered.
   absl::StatusOr<double> ErrorWith(
       const std::unordered_set<std::string>& names) const {
     PrecisionOptions narrowed = options;

@@ -1,4 +1,4 @@
-// float16 and bfloat16.
+// Makes networks of float16 or bfloat16, with a Cast wherever the type changes.
 
 #include <algorithm>
 #include <string_view>
@@ -129,8 +129,8 @@ struct ShortFloatMaker {
     return made;
   }
 
-  // Where a Cast of the old network made the value, returns what it was made
-  // of, if that has the type already.
+  // A Cast from the short type to a longer one rounds nothing, so to cast its
+  // result back would only give again what it was made of.
   ValueId BeforeCast(const NetworkValue& value) {
     if (value.producer == kNoOperation) return kNoValue;
     const Operation& maker = copy.old().operation(value.producer);
