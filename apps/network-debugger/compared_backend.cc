@@ -29,8 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kExec = "exec:";
-// Beside the folder that the program is in, in the build and where it is
-// installed.
+// A path from the program's folder, which holds in the build and where the
+// program is installed.
 constexpr const char* kAdapters = "../share/nodewise/adapters";
 
 struct AdapterRow {
@@ -43,7 +43,6 @@ constexpr AdapterRow kAdapterRows[] = {
     {"onnx", "onnx", "onnx_evaluator_adapter.py"},
 };
 
-// Returns the command of a backend that is a program; none if it is not one.
 absl::StatusOr<std::optional<ForeignCommand>> ProgramOf(
     const DebuggerFlags& flags) {
   std::string_view name = flags.backend;
@@ -114,8 +113,8 @@ absl::Status RunCompiler(std::vector<std::string> arguments) {
       arguments[0]);
 }
 
-// Compiles the functions of the module's graph, which names them from then on.
-// The folder is gone when this returns, and the library stays mapped.
+// The module's graph names the compiled functions from then on. The library
+// stays mapped when the folder is gone.
 absl::StatusOr<LayerBackend> CompileC(const DebuggerFlags& flags,
                                       LayerModule* mod) {
   NODEWISE_ASSIGN_OR_RETURN(EmittedC emitted,

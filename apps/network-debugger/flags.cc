@@ -57,7 +57,7 @@ using FlagPlace =
                  std::vector<std::string> DebuggerFlags::*,
                  absl::Status (*)(const std::string&, DebuggerFlags*)>;
 
-// A flag. That of a bool is a switch, which may stand without a value.
+// A flag that sets a bool is a switch, which may stand without a value.
 struct FlagRow {
   const char* name;
   const char* value;  // What stands for it in the help; null for a switch.
@@ -166,7 +166,6 @@ absl::Status SetFlag(const FlagRow& row, const std::string& value,
 constexpr size_t kFlagColumn = 23;
 constexpr size_t kFlagsWidth = 80;
 
-// Breaks the text into lines that fit behind the column of flags.
 std::string Wrapped(std::string_view text) {
   std::string wrapped;
   size_t column = kFlagColumn;
@@ -240,7 +239,7 @@ absl::StatusOr<DebuggerFlags> ParseFlags(
     if (!status.ok()) return At("-" + name, status);
   }
   if (flags.wants_help) return flags;
-  // Only help needs neither of them.
+  // Only a call for help needs neither a model nor inputs.
   for (const auto& [is_missing, name] :
        {std::pair(flags.model.empty(), "model"),
         std::pair(flags.inputs.empty(), "inputs")}) {

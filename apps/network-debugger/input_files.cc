@@ -40,18 +40,19 @@ void AppendMessage(uint8_t tag, std::string_view message, std::string* bytes) {
   bytes->append(message);
 }
 
-// The last part of a member's name: archives of PyTorch's have a folder.
+// Archives of PyTorch's have a folder before the name of each member.
 std::string_view LastPart(std::string_view name) {
   return name.substr(name.rfind('/') + 1);
 }
 
-// What an archive holds as Glow writes it.
+// Glow stores a model's constants as members weight_0, weight_1 and so on,
+// beside the graph and not in it.
 class GlowArchive {
  public:
   GlowArchive(const FileArchive& archive, std::string where)
       : archive_(archive), where_(std::move(where)) {}
 
-  // `model` is the member of that name. The constants follow its graph as
+  // `model` is the name of the graph's member. The constants follow it as
   // further fields of a graph, which readers of the message join with the
   // first.
   absl::StatusOr<std::string> Read(const std::string& model) const {
@@ -91,8 +92,7 @@ class GlowArchive {
   const std::string where_;
 };
 
-// Returns the only name that ends like that; empty if there is none, or there
-// are several.
+// Empty also if several names fit: any choice between them would be a guess.
 template <typename Predicate>
 std::string OnlyName(const std::vector<std::string>& names, Predicate fits) {
   std::string found;
@@ -170,7 +170,7 @@ class SampleReader {
     return absl::OkStatus();
   }
 
-  // A sample has few inputs.
+  // A sample has so few inputs that a search through them is fast enough.
   bool Has(const std::string& key) const {
     return std::ranges::count(sample_.inputs, key, &NamedTensor::name) > 0;
   }

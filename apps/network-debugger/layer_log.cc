@@ -27,13 +27,11 @@ void Print(std::string_view text) {
   std::exit(2);
 }
 
-// "[layer_log.cc:42] "
 std::string PlaceText(CodePlace place) {
   const std::string_view file = place.file;
   return fmt::format("[{}:{}] ", file.substr(file.rfind('/') + 1), place.line);
 }
 
-// Returns both numbers with as many digits as tell them apart, at least six.
 std::string ErrorText(const TensorComparison& output) {
   const ElementDifference& worst = output.Worst();
   std::string got, expected;
@@ -69,8 +67,8 @@ void LogLine(std::string_view text, CodePlace place) {
 }
 
 absl::Status LayerLog::Begins(const Layer& layer) {
-  // Lines about the layer are as far to the right as this one's text, as those
-  // of Glow are.
+  // Like Glow, the log indents all lines about a layer to where the text of the
+  // first one begins.
   const CodePlace place = CodePlace::Here();
   indent_ = PlaceText(place).size();
   LogLine(fmt::format("Verifying layer: {}\tType: {}", Printable(layer.name),
@@ -127,7 +125,8 @@ absl::Status LayerLog::Dump(const BrokenLayer& broken) {
     NODEWISE_RETURN_IF_ERROR(
         WriteOne("ref", layer.outputs[i], name, broken.outputs[i]));
   }
-  // Types that ONNX does not have cannot be in a model; the tensors are there.
+  // A layer of a type that ONNX lacks cannot be written as a model; its tensors
+  // have been written by then.
   const auto model = ExportOnnx(broken.network);
   if (!model.ok()) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(
@@ -137,8 +136,8 @@ absl::Status LayerLog::Dump(const BrokenLayer& broken) {
   return file.Commit();
 }
 
-// The layer's name with '_' for every character but letters, digits, '-' and
-// '.'. No two layers get the same name.
+// Names in models have slashes, among others, which no file's name may have. No
+// two layers get the same name.
 std::string LayerLog::FileNameOf(const std::string& layer) {
   std::string name = layer.substr(0, kLongestName);
   for (char& c : name) {

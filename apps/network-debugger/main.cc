@@ -52,7 +52,6 @@ std::string_view CommandFor(Way way) {
   return "";
 }
 
-// Errors of the model, all of them, one a line.
 absl::Status AllOf(const DiagnosticList& diagnostics,
                    const absl::Status& first) {
   std::string text;
@@ -148,8 +147,7 @@ bool DoMatch(const DebuggerFlags& flags, const Answer& answer) {
   return located.CountOf(NodeVerdict::kHealthy) == located.nodes.size();
 }
 
-// Returns whether all layers match on all samples. The network is compiled
-// once, for the sizes of the first sample.
+// The network is compiled once, for the sizes of the first sample.
 absl::StatusOr<bool> CompareAll(const DebuggerFlags& flags) {
   LogLine(
       fmt::format("Comparing the {} backend against the Interpreter "

@@ -160,7 +160,6 @@ class UseAdapter : public Command {
     return file.Close();
   }
 
-  // The networks that are tried, and the program that runs them.
   struct Tried {
     std::shared_ptr<const NetworkProgram> program;
     std::vector<CheckedNetwork> networks;
@@ -239,9 +238,7 @@ class UseAdapter : public Command {
     return checked;
   }
 
-  // Small networks of several kinds, with weights and inputs by the seed.
   absl::StatusOr<std::vector<CheckedNetwork>> Networks(uint64_t seed) const {
-    // In the order in which they were named, or that of the table.
     std::vector<ZooNetwork> chosen;
     for (const std::string& name : networks_) {
       auto zoo = FindZooNetwork(name);
@@ -254,7 +251,7 @@ class UseAdapter : public Command {
     std::vector<CheckedNetwork> networks;
     for (const ZooNetwork& zoo : chosen) {
       NODEWISE_ASSIGN_OR_RETURN(Network made, zoo.make(AllOperators(), seed));
-      // Runtimes have no operators of ours.
+      // Runtimes do not know operators that only nodewise has.
       SplitQuantization(made);
       CheckedNetwork checked{std::string(zoo.name),
                              std::make_shared<const Network>(std::move(made)),

@@ -162,7 +162,7 @@ class TestOperators : public Command {
   }
 
  private:
-  // The folder says what it was found with, and nothing is drawn.
+  // A folder has all that its case was found with, so nothing is drawn.
   absl::StatusOr<Report> RunCase(Candidate& candidate) const {
     NODEWISE_ASSIGN_OR_RETURN(const AutotestFinding finding,
                               JudgeFolder(case_, candidate));
@@ -195,7 +195,6 @@ class TestOperators : public Command {
     return BadValue("--with", Printable(with_), "forward, backward or both");
   }
 
-  // The rows of the operators, in the order of names and versions.
   absl::StatusOr<std::vector<const OperatorDef*>> Rows() const {
     std::vector<const OperatorDef*> rows;
     std::vector<std::string> known;
@@ -231,7 +230,8 @@ class TestOperators : public Command {
         "the name of an operator of ONNX" + DidYouMean(missing[0], known));
   }
 
-  // Variants with something switched off begin with the candidate's options.
+  // Variants of the candidate, which have something switched off, begin with
+  // these options.
   CandidateOptions ForCandidate() const {
     CandidateOptions options;
     options.name = candidate_;
@@ -244,7 +244,8 @@ class TestOperators : public Command {
     return options;
   }
 
-  // Both make whole networks, whose cases cost more than those of operators.
+  // Both options make whole networks, whose cases cost more than those of
+  // operators.
   bool DrawsNetworks() const { return networks_ || !mutated_.empty(); }
 
   absl::StatusOr<std::unique_ptr<CaseSource>> MakeSource(
@@ -261,7 +262,6 @@ class TestOperators : public Command {
     return AlternatingCases(std::move(forward), std::move(backward));
   }
 
-  // Drawn or mutated networks, or their gradients.
   absl::StatusOr<std::unique_ptr<CaseSource>> NetworksWith(
       AutotestWith with, absl::Span<const OperatorDef* const> rows,
       Candidate& candidate) const {

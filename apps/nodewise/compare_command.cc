@@ -127,7 +127,6 @@ class CompareTensorSources : public Command {
     return {{expected.stem(), actual.stem()}};
   }
 
-  // Compares a model with a dump of what was compiled from it.
   absl::StatusOr<Report> RunWithModel() const {
     // The search has rules of its own, by operators, and pairs by values.
     const bool judges_otherwise = !rule_.empty() || !atol_.empty() ||

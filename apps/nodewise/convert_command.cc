@@ -53,14 +53,16 @@ class ConvertModel : public Command {
 
   absl::StatusOr<Report> Run() override {
     Report report;
-    // A list of passes needs no file to be right.
+    // --passes help asks about no model, so the other options need not be
+    // right.
     if (load_.passes == "help") {
       report.text += PassHelp();
       return report;
     }
     NODEWISE_RETURN_IF_ERROR(CheckOptions());
     NODEWISE_RETURN_IF_ERROR(CheckPasses(load_.passes));
-    // This verb shows errors; others would run the reference for nothing.
+    // Only this verb shows these errors; for others the reference would run in
+    // vain.
     load_.precision.measure_errors = true;
     if (!emit_.empty()) load_.lowering.no_layouts = true;  // C gains nothing.
     const bool writes = !output_.empty();
@@ -111,7 +113,8 @@ class ConvertModel : public Command {
     NODEWISE_ASSIGN_OR_RETURN(const TargetSpec spec, SpecOf(load_));
     DiagnosticList faults;
     InputFiles files;
-    // A file that is not a model is refused as one.
+    // A file of another kind goes the way of a model, too, whose reader refuses
+    // it.
     const bool stays_network = load_.keeps_opaque || !IsModelOrText(spec.path);
     // Inputs that were given decide sizes; then they must fit, and are checked.
     auto opened = stays_network ? OpenNetwork(spec, &files, &faults)

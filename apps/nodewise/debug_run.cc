@@ -48,7 +48,6 @@ absl::StatusOr<StopValues> ParseStopOn(const std::vector<std::string>& words) {
   return values;
 }
 
-// Parses "ENTRY=FILE" and reads the file.
 absl::StatusOr<TensorPatch> ParsePatch(const GraphIndex& index,
                                        const std::string& text) {
   // A node's name may hold "=", a file's rarely does.
@@ -154,7 +153,8 @@ absl::StatusOr<NamedTensors> Isolated(const DebugRunOptions& options,
     return NamedTensors();
   }
   NODEWISE_ASSIGN_OR_RETURN(NamedTensors outputs, FetchOutputs(*executor));
-  // A run in one process could crash here after all, so it has its own.
+  // The plain run, whose nodes share one process, may crash; so a child runs
+  // it.
   ShowCheck(CheckAgainstPlainChild(target, loaded.inputs, outputs), report);
   return outputs;
 }

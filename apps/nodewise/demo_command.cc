@@ -74,8 +74,7 @@ class Demonstrate : public Command {
                        error.message());
   }
 
-  // The seed makes the same model each time, and it takes the place of an old
-  // one.
+  // A seed makes the same model each time, so an old one can be made again.
   absl::Status WriteModel() const {
     NODEWISE_ASSIGN_OR_RETURN(const Network model,
                               MakeDemoNetwork(AllOperators(), seed()));
@@ -194,7 +193,7 @@ class Demonstrate : public Command {
         ShellWord(At("net")), ShellWord(At("model.onnx")), seed());
   }
 
-  // To name others besides would not help anyone to find it.
+  // An answer that names several culprits leaves the search to the reader.
   bool IsFound(const Answer& answer) const {
     if (answer.culprits.size() != 1) return false;
     const std::vector<std::string>& named = answer.culprits[0].operations;

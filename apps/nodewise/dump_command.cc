@@ -23,7 +23,6 @@ namespace {
 // Each run leaves a dump, and its times until the table is made.
 constexpr uint64_t kMostRunsDumped = 1'000'000;
 
-// Moves the bar while a run goes on.
 class ProgressObserver : public NodeObserver {
  public:
   ProgressObserver(const Graph& graph, Progress* progress)
@@ -88,7 +87,7 @@ class DumpNetwork : public Command {
     ShowTarget(loaded, &report);
     ShowKernels(loaded, &report);
     ShowPlan(*executor->dump_plan(), &report);
-    // The archive says of which files it speaks.
+    // An archive cannot have all of the tensors, so digests stand for them.
     if (keeps_archive()) AddDigestsOf(loaded, &report);
     // Watching must not have changed what the network computes.
     if (RunAll(executor.get(), &report)) {
@@ -160,8 +159,8 @@ class DumpNetwork : public Command {
     return BadValue("--nodes", nodes_, "A:B, as in 3:7, 3: or :7");
   }
 
-  // The options that may have selected no node.
-  // The message is about both if both may have left nothing.
+  // A message about an empty selection names both options if either may be the
+  // cause.
   std::string SelectingOptions() const {
     if (nodes_.empty()) return "--select";
     return record_.select.empty() ? "--nodes" : "--select, --nodes";

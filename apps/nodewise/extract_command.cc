@@ -95,7 +95,8 @@ class ExtractModel : public Command {
     return values;
   }
 
-  // The name may come from the model's file.
+  // The user may have read the name in the model's file, so the message says
+  // what of a file is left out.
   absl::Status NoSuchName(const absl::Status& status) const {
     return NotFound(
         "{}: {}; what is made of constants alone and what nothing uses are "

@@ -45,7 +45,6 @@ absl::Status CheckLevel(const ForeignOptions& options) {
                       DidYouMean(options.ort_level, levels));
 }
 
-// Checks what is said of a TARGET that does name a program.
 absl::Status CheckGiven(const ForeignOptions& options,
                         const std::string& target) {
   NODEWISE_RETURN_IF_ERROR(CheckAdapterOptions(options, target));

@@ -50,7 +50,6 @@ class InspectFiles : public Command {
     }
     // Files are looked at before the first one is shown.
     NODEWISE_RETURN_IF_ERROR(CheckOptionsApply());
-    // Read once, for all files.
     NODEWISE_ASSIGN_OR_RETURN(spec_, SpecOf(model_));
     Report report;
     report.json.BeginArray("files");

@@ -57,7 +57,6 @@ absl::StatusOr<NamedTensor> ReadFrozen(const std::string& text) {
   return NamedTensor{std::move(parts.name), std::move(tensor)};
 }
 
-// None if nothing was said.
 absl::StatusOr<std::optional<Backend>> BackendOf(
     const LoweringOptions& options) {
   if (options.backend.empty()) {
@@ -309,7 +308,7 @@ absl::StatusOr<InputSpec> SpecOf(const InputOptions& options) {
                               SplitAtEquals("--input", argument, "NAME=FILE"));
     spec.files.push_back({std::move(parts.name), std::move(parts.value)});
   }
-  // A file without a name gives all inputs whose names it has.
+  // A file without a name gives all inputs that have their names in it.
   for (const std::string& file : options.inputs_files) {
     spec.files.push_back({"", file});
   }

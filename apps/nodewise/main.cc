@@ -85,7 +85,7 @@ std::string_view OptionOf(Way way) {
   return "";
 }
 
-// Looks only before any "--".
+// What stands behind "--" is not an option.
 bool Has(const Arguments& arguments, std::string_view option) {
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   return std::find(arguments.begin(), end, option) != end;
@@ -106,7 +106,6 @@ std::string MainHelp() {
          "differs or\nis faulty, 2 could not judge.\n";
 }
 
-// A verb's options and where they go.
 struct Invocation {
   const CommandRow& row;
   std::unique_ptr<Command> command = row.make();
@@ -152,7 +151,6 @@ Report ErrorReport(Finding error) {
   return report;
 }
 
-// Reports bad use: the error and where to read more.
 Report BadUse(std::string_view where, const absl::Status& status,
               const std::string& help) {
   Finding error = FindingOf(At(where, status));
@@ -191,10 +189,9 @@ Report EarlyEndReport(Finding finding, const CommandRow& row,
   return ErrorReport(std::move(finding));
 }
 
-// The process that shows the report.
+// Only this process shows the report, and not one that a function has forked.
 pid_t main_process = 0;
 
-// The verb that is running, and where its report goes.
 struct Task {
   std::string verb;
   bool json = false;
@@ -243,7 +240,6 @@ Report RunCommand(const CommandRow& row, const Arguments& arguments) {
   return ErrorReport(FindingOf(report.status()));
 }
 
-// Returns false, and says so, if writing to stdout fails.
 // A full disk shows only when the buffer is flushed.
 bool Print(const std::string& text, std::FILE* out = stdout) {
   const bool printed =
@@ -278,7 +274,6 @@ void SayBusError(int) {
   _exit(2);
 }
 
-// Returns false, and says so, if writing fails.
 bool WriteArchive(const Report& report, const Task& task) {
   if (task.archive.empty()) return true;
   const absl::Status status = WriteWholeFile(
@@ -350,7 +345,8 @@ void FillClosedDescriptors() {
 }
 
 int Main(Arguments arguments) {
-  // Without a verb there is no answer, so the help is an error's here.
+  // Without a verb there is no answer, so the help goes to stderr like an
+  // error.
   if (arguments.empty()) {
     PrintToStderr(MainHelp());
     return 2;
@@ -405,8 +401,8 @@ int Main(Arguments arguments) {
 }  // namespace nodewise
 
 int main(int argc, char** argv) {
-  // Compiled code leaves this environment for its own, and comes back from
-  // there.
+  // Results are judged in the default float environment. Compiled code runs in
+  // one of its own, which its libraries may change (float_environment.h).
   const nodewise::DefaultFloatEnvironment floats;
   nodewise::SetNamesOfWays(&nodewise::OptionOf);
   nodewise::EndWithStatus("nodewise", 2);

@@ -26,7 +26,7 @@ namespace {
 constexpr uint64_t kMostRuns = 1'000'000;
 // The profiler takes its numbers as TVM's functions do.
 constexpr uint64_t kMostInt = INT32_MAX;
-// Two builds are told apart by as many pairs of runs.
+// The usual number of pairs of runs by which two builds are compared.
 constexpr uint64_t kRunsAgainst = 30;
 
 // The options with the meaning of TVM's run(), if given.
@@ -274,7 +274,6 @@ class ProfileNetwork : public Command {
     return by_ == "kind" ? ProfileGrouping::kKind : ProfileGrouping::kModule;
   }
 
-  // The other build, with what the options say of inputs and models.
   absl::StatusOr<Session> LoadOther(const Session& loaded,
                                     Report* report) const {
     LoadOptions other = load_;

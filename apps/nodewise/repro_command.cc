@@ -66,7 +66,8 @@ class WriteRepros : public Command {
   absl::StatusOr<Report> Run() override {
     NODEWISE_RETURN_IF_ERROR(CheckOptions());
     NODEWISE_ASSIGN_OR_RETURN(const Shard shard, ParseShard(shard_));
-    // A folder must be new: files of another case in it would be taken for its.
+    // A folder must be new: files of an older case in it would be taken for
+    // those of the new one.
     NODEWISE_RETURN_IF_ERROR(CheckReproFolder(output_));
     Report report;
     NODEWISE_ASSIGN_OR_RETURN(const Session loaded, LoadTarget(load_, &report));

@@ -17,8 +17,7 @@
 
 namespace nodewise {
 
-// Each way to run is a branch of its own, so that one of them is enough to
-// name.
+// One of the options that were given is enough for a message.
 std::string_view DebugRunOptions::Given() const {
   if (!until.empty()) return "--until";
   if (!patches.empty()) return "--patch";

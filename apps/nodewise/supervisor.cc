@@ -119,7 +119,7 @@ void CatchCrashes() {
   for (const int signal_number : kCrashSignals) {
     struct sigaction before {};
     sigaction(signal_number, nullptr, &before);
-    // A sanitizer of the build has its own.
+    // A sanitizer of the build has a handler of its own, which stays.
     if ((before.sa_flags & SA_SIGINFO) == 0) {
       sigaction(signal_number, &action, nullptr);
     }
@@ -141,7 +141,6 @@ class WaitedSignals {
     sigaction(SIGCHLD, &on_child_, nullptr);
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
   }
-  // Returns the next signal, or 0 after a while.
   int Next(siginfo_t* info, const timespec& wait) const {
     int signal_number = 0;
     do {

@@ -10,8 +10,7 @@
 namespace nodewise {
 namespace {
 
-// A misspelt device is answered with the list of all that there are. Returns
-// the names of all devices that TVM has a number for.
+// A misspelt device is answered with all devices that TVM has a number for.
 std::string DeviceNames() {
   // DLPack's numbers are small; they have gaps, which have no name.
   constexpr int kLastType = 64;
@@ -57,7 +56,8 @@ class VerifyTarget : public Command {
       spec.refuse_unsorted = is_strict_;
       NODEWISE_ASSIGN_OR_RETURN(Report report,
                                 VerifyNetwork(target_.target, spec, targets_));
-      // A list, as that of an artefact.
+      // An artefact has several files, so that the document has a list for a
+      // model, too.
       report.json.Add("files", std::vector<std::string>{target_.target});
       return report;
     }

@@ -91,7 +91,7 @@ uint32_t Object::TypeKey2Index(const std::string& key) {
   return TypeTable::Get().IndexOf(key);
 }
 
-// The types with fixed indices are not registered when they are first used.
+// Types with fixed indices are not registered at first use, but only here.
 TVM_REGISTER_OBJECT_TYPE(ModuleNode);
 TVM_REGISTER_OBJECT_TYPE(NDArray::Container);
 TVM_REGISTER_OBJECT_TYPE(StringObj);
@@ -297,7 +297,8 @@ void ModuleNode::Import(Module other) {
 
 const PackedFunc* ModuleNode::GetFuncFromEnv(Name name) {
   const std::string key(name);
-  // 0.8's modules have none; an import may look for functions, too.
+  // Modules of 0.8 have no mutex of their own. This one is recursive, since an
+  // import may look for functions in turn.
   static std::recursive_mutex mutex;
   const std::lock_guard<std::recursive_mutex> lock(mutex);
   auto& known = import_cache_[key];

@@ -33,7 +33,6 @@ namespace {
 
 // --- Both sides, run with the same inputs ---
 
-// The target's inputs by the names that the network has for them.
 std::vector<NamedTensor> InputsOfNetwork(const Session& target,
                                          const Network& network,
                                          absl::Span<const size_t> pairs) {
@@ -109,7 +108,6 @@ struct SetsOfInputs {
   bool has_special = false;
 };
 
-// Runs both with all sets. Fails as the runs do, naming the side.
 absl::StatusOr<std::vector<RecordedPair>> RecordBoth(
     const Session& target, const NetworkBeside& beside,
     const SetsOfInputs& sets) {
@@ -240,7 +238,6 @@ absl::StatusOr<ValueEvidence> ExamineBeside(
 
 // --- Dumps ---
 
-// A dumped run with what is known of its graph.
 struct IndexedDump {
   DumpedRun run;
   StoragePlan plan;
@@ -271,7 +268,7 @@ std::vector<VmInputType> TypesOfInputs(const GraphIndex& index) {
 
 // --- Between builds ---
 
-// The keys of all nodes of a build that may be wrong.
+// Values cannot tell the parts of a culprit apart, so any of them may be wrong.
 std::set<std::string> KeysOf(const ValueCulprit& culprit,
                              const GraphIndex& index) {
   std::set<std::string> keys = {index.KeyOf(culprit.node)};

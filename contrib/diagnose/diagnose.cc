@@ -29,12 +29,11 @@ const SearchRow& CellOf(Subject subject, Beside beside) {
   return SearchTable().front();  // The table has all cells, as its test says.
 }
 
-// A setting, and the searches that it means something for.
 struct SettingRow {
   Way way;
   bool is_given;
   std::vector<Search> searches;
-  bool needs_auto;       // And no other method than that.
+  bool needs_auto;       // Not with a method that was named.
   const char* expected;  // What the setting is for.
 };
 

@@ -25,8 +25,6 @@ constexpr std::string_view kMethodNames[] = {"auto", "intermediate", "bisect",
 static_assert(static_cast<size_t>(Method::kReplay) + 1 ==
               std::size(kMethodNames));
 
-// --- The table ---
-
 constexpr std::string_view kCompareDumps =
     "record a dump of the other side, too, and compare the two dumps";
 constexpr std::string_view kDumpsInOrder =
@@ -118,7 +116,7 @@ constexpr SearchRow kTable[] = {
     {Subject::kProgram, Beside::kDump, Search::kNone, kCompareDumps},
 };
 
-// Other methods than kAuto make these of the search that a cell has.
+// A method other than kAuto replaces the usual search of a cell by another.
 struct MethodRow {
   Search usual;
   Method method;
@@ -265,7 +263,7 @@ Beside BesideOf(const Question& question) {
   if (kind == Kind::kBuild && question.third.has_value()) {
     return Beside::kThirdBuild;
   }
-  // By kind; the third build is none of them.
+  // The order is that of Reference::Kind, where a third build is not a kind.
   static constexpr Beside kBeside[] = {Beside::kDefinitions, Beside::kModel,
                                        Beside::kBuild,       Beside::kBuilds,
                                        Beside::kProgram,     Beside::kDump};

@@ -84,9 +84,9 @@ absl::StatusOr<std::optional<NodeVerdict>> SearchCase(
   return located.nodes[located.culprits[0].report].verdict;
 }
 
-// Has replacements of a case searched, if a search accuses anything in it. One
-// of a node that hangs would wait for it again and again, and what a model
-// beside the node says is not known to it.
+// If a search accuses a node of the case, it must accuse drawn replacements of
+// the same. A node that hangs is not searched, since each search would wait for
+// it, nor one beside a model, of which a search knows nothing.
 DrawOptions DrawOptionsFor(const ReproCase& node_case) {
   DrawOptions options;
   const bool fails = node_case.failure.has_value() || node_case.harms_others ||
@@ -216,8 +216,8 @@ class FolderWriter {
     return WriteOne(*node_case, folder);
   }
 
-  // Drawn before anything is made simpler, so that this is made of drawn
-  // numbers.
+  // Numbers are drawn before inputs are made simpler, so that the simpler ones
+  // are made of drawn numbers.
   absl::Status Draw(ReproCase* node_case) const {
     if (!options_.is_anonymous) return absl::OkStatus();
     DrawOptions draw = DrawOptionsFor(*node_case);
@@ -302,9 +302,6 @@ class FolderWriter {
   std::vector<ReproCase> needy_;  // They do not fail alone.
 };
 
-// --- Culprits beside a model ---
-
-// Returns the tensor of an entry that was recorded.
 absl::StatusOr<NDArray> RecordedTensor(const RecordedPair& recorded,
                                        const GraphIndex& index, EntryId entry) {
   NODEWISE_ASSIGN_OR_RETURN(
@@ -424,8 +421,6 @@ bool IsUnfitForRepro(const absl::Status& status) {
   return absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
          absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
 }
-
-// --- Culprits among nodes that say what they compute ---
 
 // Returns the folder of a culprit; none, with a note, where it cannot be one.
 absl::StatusOr<std::optional<ReproFolder>> FolderOf(const LocateResult& located,
@@ -563,7 +558,7 @@ absl::Status WriteCulprits(const Question& question, Answer* answer) {
   const absl::Status status =
       WriteReproFolders(target, question.target.NamedInputs(), folders, options,
                         &answer->repros.emplace());
-  // The findings stand all the same.
+  // The findings stand even if no folder could be written.
   if (!status.ok()) answer->AddDoubt(At(NameOf(Way::kReproFolder), status));
   return absl::OkStatus();
 }

@@ -24,12 +24,13 @@ namespace {
 // A sentence with more than these is a list.
 constexpr size_t kMostGroups = 3;
 constexpr size_t kMostNames = 3;
-// Less than this is left where all of an error is gone.
+// From kNearlyAll on all of an error counts as gone, and below kLeastShare none
+// of it.
 constexpr double kNearlyAll = 0.99;
 constexpr double kLeastShare = 0.005;
 
-// Returns what several nodes are, or one that is broken; the reason says it of
-// others.
+// A single node has its reason told in place of these words, unless it is
+// broken.
 std::string_view WordsOf(NodeVerdict verdict, bool is_many) {
   using enum NodeVerdict;
   static constexpr std::pair<NodeVerdict, std::string_view> kWords[] = {
@@ -47,9 +48,8 @@ std::string_view WordsOf(NodeVerdict verdict, bool is_many) {
   return is_many ? "are wrong" : "is wrong";
 }
 
-// Culprits that are wrong in one way.
 struct Group {
-  std::vector<const NodeReport*> nodes;  // The first says what they have.
+  std::vector<const NodeReport*> nodes;  // The first has the cause.
 
   const NodeReport& first() const { return *nodes[0]; }
   bool Is(Cause::Kind kind) const {
@@ -71,7 +71,7 @@ struct Group {
              (node.cause->kind == Cause::Kind::kPattern ||
               node.cause->words == first().cause->words)));
   }
-  // Empty where each has another one.
+  // Empty where the nodes have different causes and share no precision.
   std::string Words() const {
     const bool is_one =
         std::ranges::all_of(nodes, [this](const NodeReport* node) {
@@ -96,7 +96,8 @@ bool FitsShorter(const Group& group) {
          });
 }
 
-// Has nodes of which little is known follow the many that are rounded.
+// A node with few numbers fits any short type, so it is taken for one of the
+// many that are known to be rounded.
 void JoinPrecisions(std::vector<Group>* groups) {
   const auto largest =
       std::ranges::max_element(*groups, {}, [](const Group& group) {
@@ -162,7 +163,7 @@ std::string NameOfNode(const NodeReport& node) {
                                 : fmt::format("{} ({})", name, node.operators);
 }
 
-// " (found 1, expected 2)"; empty where nothing differs or was compared.
+// The worst element stands for all of them, since a sentence has room for one.
 std::string FoundText(const std::optional<TensorComparison>& compared) {
   if (!compared.has_value() || compared->is_equal()) return "";
   const ElementDifference& worst = compared->Worst();
@@ -174,7 +175,6 @@ std::string_view DeviateVerb(size_t count) {
   return count == 1 ? "deviates" : "deviate";
 }
 
-// Tells what was found of the nodes of a network.
 class NodesSentence {
  public:
   explicit NodesSentence(const Answer& answer)
@@ -243,7 +243,7 @@ class NodesSentence {
     return is_many ? text : text + FoundText(group.first().worst);
   }
 
-  // Why it is off, where that is known of the runtime.
+  // What is known of the runtime may explain why a group is off.
   std::string KnownDeviationText(const Group& group) const {
     const bool are_known =
         std::ranges::all_of(group.nodes, [](const NodeReport* node) {
@@ -362,8 +362,8 @@ class NodesSentence {
   bool IsPrecision(const Group& group) const {
     constexpr double kMostly = 0.75;
     if (!group.Is(Cause::Kind::kPrecision)) return false;
-    // Taken together: those that only move numbers round none that are short
-    // already.
+    // All kinds count together: operators that only move numbers do not round
+    // what is short already.
     size_t all = 0;
     for (const auto& [operators, count] : KindsOf(group)) {
       all += CountAll(operators);
@@ -379,7 +379,8 @@ class NodesSentence {
     const std::optional<double> share =
         is_one ? located_.culprits[0].share : located_.share_of_all;
     const std::string_view it = is_one ? "it" : "them";
-    // The reference computed it, so that the outputs say nothing of it.
+    // The reference computed a replaced node, so that the outputs say nothing
+    // of it.
     for (const Culprit& culprit : located_.culprits) {
       if (located_.nodes[culprit.report].was_replaced()) return "";
     }
@@ -423,7 +424,6 @@ std::string ValueCulpritText(const NamedCulprit& culprit,
                      Printable(culprit.finding.found));
 }
 
-// Returns what the first node that differs between two dumps shows.
 std::string DumpDifferenceText(const DumpEvidence& dumps) {
   const GraphIndex& index = *dumps.where.index;
   const NodeId node = dumps.where.NodesThat(DumpedNode::kBegins)[0];
@@ -453,7 +453,6 @@ std::string DumpDifferenceText(const DumpEvidence& dumps) {
   return text + FoundText(*worst);
 }
 
-// How two models of one network differ.
 class ModelsSentence {
  public:
   explicit ModelsSentence(const ModelComparison& compared)
@@ -500,7 +499,6 @@ class ModelsSentence {
                        Printable(layer.value));
   }
 
-  // Layers that cost nearly as much as the first.
   // Layers of half the cost of the first are worth a mention, no more than fit.
   std::vector<std::string> NextNames() const {
     constexpr double kNearly = 0.5;
@@ -540,7 +538,8 @@ class ModelsSentence {
         "costs the most, {}",
         compared_.are_weights_lowered ? "Storing weights in" : "Computing in",
         compared_.lowered, compared_.error, NameOf(First()),
-        // Behind it others may cut what it makes to size.
+        // Other layers of the target may cut to size what overflows in the
+        // reference.
         std::isfinite(First().alone)
             ? fmt::format("{:.2g} alone", First().alone)
             : "and alone it makes outputs that are not finite");

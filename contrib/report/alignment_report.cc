@@ -52,8 +52,8 @@ std::vector<OperationSource> SourcesOf(const AlignedEntry& entry,
   return sources;
 }
 
-// Adds an entry to both, with the first of its sources, which is enough to find
-// the place, where the table has a column for it.
+// The first source is enough to find the place. Without `has_sources` the table
+// has no column for it.
 void AddEntry(const AlignedEntry& entry, const GraphIndex& index,
               const Network& network, bool has_sources, TextTable* table,
               JsonWriter* json) {

@@ -25,7 +25,7 @@
 namespace nodewise {
 namespace {
 
-// More are in the document.
+// The text is cut at these numbers; the document has all.
 constexpr size_t kMostSampleRows = 20;
 constexpr size_t kMostNamed = 4;
 constexpr size_t kMostMasking = 5;
@@ -41,8 +41,6 @@ std::vector<std::string> NamesAt(const std::vector<size_t>& places,
 std::string WithVerdict(const std::string& node, NodeVerdict verdict) {
   return fmt::format("{}, {}", node, NameOf(verdict));
 }
-
-// --- Halving ---
 
 // Shows the questions below the line `head`. `what` names the items of which a
 // question takes some from the target and all others from the reference.
@@ -94,8 +92,6 @@ std::string MaskingText(const BisectResult& result) {
   }
   return "";
 }
-
-// --- Samples ---
 
 // How bad a sample is, in the order in which samples are ranked: no outputs at
 // all, then numbers that are not finite, then the size of the error.
@@ -282,9 +278,6 @@ void ShowSeries(const SeriesResult& result,
       ListOf(skipped));
 }
 
-// --- The answer ---
-
-// Returns the words in lines that fit a usual terminal.
 std::string Wrapped(const std::string& words) {
   constexpr size_t kLineWidth = 79;
   std::string lines;

@@ -242,7 +242,6 @@ void AddTensor(const TensorComparison& tensor, const DumpDifference* where,
              std::vector<int64_t>(details.ulps.begin(), details.ulps.end()));
 }
 
-// Adds what culprits and verdicts have in common.
 void AddNode(const DumpDifference& where, NodeId node, JsonWriter* json) {
   AddMembers(json, "node", where.index->KeyOf(node), "node_index", Index(node),
              "kind", KindOf(where.nodes[node]));

@@ -25,8 +25,6 @@
 namespace nodewise {
 namespace {
 
-// --- Graphs ---
-
 // How much of an unknown attribute is shown: compilers keep whole documents in
 // some of theirs.
 constexpr size_t kShownBytes = 60;
@@ -160,8 +158,6 @@ void DescribeAttributes(const Graph& graph, Inspection* inspection) {
   if (!lines.empty()) AddList("other attributes", lines, inspection);
 }
 
-// --- Bytecode ---
-
 // Adds a line for the function, and one for each reason why it is not a graph.
 void AddFunction(const VmLibrary& library, const VmFunction& function,
                  TextTable* table, JsonWriter* json) {
@@ -227,7 +223,6 @@ absl::Status AddGraph(const VmLibrary& library, Inspection* inspection) {
   return absl::OkStatus();
 }
 
-// Shows the VM functions of a library that has some, and the graph of one.
 absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
   NODEWISE_ASSIGN_OR_RETURN(const auto library, OpenVmLibrary(path));
   if (library == nullptr) return absl::OkStatus();
@@ -260,8 +255,6 @@ absl::Status InspectBytecode(const std::string& path, Inspection* inspection) {
   AddTable("VM functions", std::to_string(count), table, inspection);
   return AddGraph(*library, inspection);
 }
-
-// --- Libraries ---
 
 // Modules below this depth are indented no further: a hostile file can nest
 // them so deep that its lines would be all blanks.

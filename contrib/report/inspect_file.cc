@@ -42,8 +42,6 @@ std::string FirstBytes(absl::Span<const uint8_t> bytes) {
   return text;
 }
 
-// --- Tensors ---
-
 // The part of a file that could be read. TVM ignores bytes after the last
 // tensor; a user who looks at the file may not. A killed run leaves a cut
 // .params file.
@@ -134,8 +132,6 @@ TextTable LinesOf(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) table.AddRow({line});
   return table;
 }
-
-// --- Dumps ---
 
 struct RecordCounts {
   size_t runs = 0, reads = 0, stats = 0, changed = 0;

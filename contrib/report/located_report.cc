@@ -21,8 +21,6 @@
 namespace nodewise {
 namespace {
 
-// --- By the definitions ---
-
 std::string ShareText(const Culprit& culprit) {
   if (!culprit.share.has_value()) return "not measured";
   // Repairing one of several may make the outputs worse, by any factor.
@@ -39,7 +37,6 @@ bool IsStandIn(const LocateResult& result, const NodeReport& node) {
   return std::ranges::count(result.stand_ins, node.key) > 0;
 }
 
-// Says what is known of the node's operator, beside what was found.
 std::string KnownText(const std::string& runtime, const KnownUse& known) {
   const std::string text = fmt::format(
       "for {}: {}", Printable(KnownOf(known.row, runtime)), WordsOf(known.row));
@@ -106,7 +103,8 @@ struct Deviating {
   std::optional<KnownUse> known = std::nullopt;  // For the node furthest off.
 };
 
-// Says of each kind of operators how far those are off that matter nowhere.
+// One line for each kind of operators is enough for deviations that matter
+// nowhere.
 std::string DeviationsText(const LocateResult& result) {
   std::map<std::string, Deviating> kinds;
   for (const NodeReport& node : result.nodes) {
@@ -183,7 +181,6 @@ std::string_view MajorityText(RefereeSide side) {
              : "";
 }
 
-// Adds what verdicts and culprits have in common.
 void AddNode(const NodeReport& node, JsonWriter* json) {
   const uint64_t slot = node.worst.has_value() ? node.worst->key.slot : 0;
   AddMembers(json, "node", node.key, "node_index", Index(node.node), "output",
@@ -247,8 +244,6 @@ void AddLocated(const LocateResult& result,
     json->Add("largest_gain", result.nodes[*result.largest_gain].key);
   }
 }
-
-// --- By values ---
 
 // Nodes here are known by what they hold of the tensors of a network. Where
 // that network is another build, its operations are that build's nodes, and the
@@ -390,7 +385,6 @@ class ValueReport {
     return ValueNames(network_, outputs);
   }
 
-  // Returns the entries of others that the node reads, each once.
   std::vector<EntryId> ReadsOf(const ValueCulprit& culprit) const {
     const Graph& graph = index_.graph();
     std::vector<EntryId> reads;

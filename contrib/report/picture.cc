@@ -166,7 +166,6 @@ class Picture {
     PlaceRows();
   }
 
-  // Returns how far so many boxes reach, side by side.
   static int Across(size_t boxes) {
     return static_cast<int>(boxes) * (kBoxWidth + kGapAcross) - kGapAcross;
   }
@@ -247,7 +246,8 @@ class Picture {
     if (node.is_culprit) {
       return node.explanation.empty() ? node.kind : node.explanation;
     }
-    // Two dumps do not say whether it is right, but what it read.
+    // Two dumps do not say whether the node is right, only that it read what
+    // differs.
     if (node.kind == "follows") return "reads what differs";
     if (LookOf(n) == Look::kInherits && node.kind != "unknown") {
       return "right on what it reads";
@@ -285,7 +285,6 @@ class Picture {
     return box + "</g>\n";
   }
 
-  // Returns whether the node has a neighbour that is not drawn.
   bool HasMore(uint32_t n) const {
     const auto is_hidden = [&](uint32_t other) {
       return !chosen_.contains(other);

@@ -62,7 +62,6 @@ std::vector<const Operation*> FindOperationsIn(const Session& session,
   return found;
 }
 
-// The kinds of the operations in a node, each once.
 std::string KindOfNode(const Session& session, const GraphNode& node) {
   std::vector<std::string> kinds;
   for (const Operation* const operation : FindOperationsIn(session, node)) {
@@ -132,7 +131,7 @@ std::string Joined(const Path& path, size_t depth) {
       "{}", fmt::join(absl::MakeConstSpan(path).subspan(0, depth), "/"));
 }
 
-// Models often lie in one module as a whole.
+// Models often lie in one module as a whole, which tells no groups apart.
 size_t DistinguishingDepth(const std::vector<Path>& paths) {
   size_t deepest = 0;
   for (const Path& path : paths) deepest = std::max(deepest, path.size());
@@ -145,7 +144,8 @@ size_t DistinguishingDepth(const std::vector<Path>& paths) {
   return deepest;
 }
 
-// Returns the name of its group for each node. A kind is a path of one part.
+// A kind is taken for a path of one part, so that kinds and modules are grouped
+// in one way.
 std::vector<std::string> GroupsOf(const Session& session,
                                   const ProfileSummary& summary,
                                   ProfileGrouping grouping, size_t depth) {
@@ -185,8 +185,6 @@ TextTable TableOf(const std::vector<ProfileGroup>& groups,
   }
   return table;
 }
-
-// --- Two builds of one network, timed in turns ---
 
 // A difference that chance makes more often than this is not shown as one, and
 // neither is one that is smaller than this part of the time before, however

@@ -26,10 +26,8 @@
 namespace nodewise {
 namespace {
 
-// --- The target ---
-
-// The files are those that were really used: they
-// may have been found beside the one that was named.
+// The files are those that were really used: they may have been found beside
+// the one that was named.
 void ShowGraph(const Session& session, Report* report) {
   const Graph& graph = session.target->graph();
   const ArtefactFiles& files = session.target->files();
@@ -82,8 +80,6 @@ void ShowInputs(const InputList& list, const std::vector<RunInput>& inputs,
   report->text.Add(table);
 }
 
-// --- Kernels ---
-
 // More lines would hide what was asked for.
 constexpr size_t kMostReasons = 8;
 
@@ -117,7 +113,6 @@ class KernelReport {
     return text + "\n";
   }
 
-  // One line for each reason.
   std::string Reasons() const {
     std::string text;
     size_t shown = 0;
@@ -188,8 +183,6 @@ class KernelReport {
   std::vector<std::string> refusals_;
   std::vector<std::string> remarks_;
 };
-
-// --- What a run has made ---
 
 constexpr size_t kFirstValues = 8;
 
@@ -267,7 +260,7 @@ void ShowUnseenCheck(absl::Span<const NamedTensor> seen,
 
 }  // namespace
 
-// Opaque operators are told before the inputs, since it may change which
+// Opaque operators are told before the inputs, since they may change which
 // outputs there are.
 void ShowTarget(const Session& session, Report* report) {
   const auto show_inputs = [&](const InputList& list) {

@@ -23,7 +23,7 @@ constexpr size_t kParts = 32;        // The bars of a histogram.
 constexpr int64_t kMostOfSide = 12;  // The longest side of a slice.
 constexpr size_t kBlock = 4096;      // Elements that are decoded at a time.
 
-// Calls f(numbers) with all elements, a block at a time.
+// Returns false for a type whose elements have no numbers.
 template <typename F>
 bool ForBlocks(const DLTensor& tensor, size_t count, F f) {
   std::array<double, kBlock> numbers;
@@ -122,7 +122,7 @@ class DigestSink : public TensorSink {
 absl::StatusOr<std::unique_ptr<Runner>> RunnerOf(const Session& session) {
   if (session.target == nullptr) return MakeNetworkRunner(session);
   RunnerTarget target{session.name, session.target};
-  // One that crashes must not take with it what is known already.
+  // A network that crashes must not take with it what is known already.
   const std::string_view kind =
       HasRunnerFor("guarded", target) ? "guarded" : "debug";
   NODEWISE_ASSIGN_OR_RETURN(const auto maker, MakerOf(kind, std::move(target)));

@@ -54,7 +54,6 @@ absl::StatusOr<WantedTargets> TargetsNamed(
   return wanted;
 }
 
-// The findings about a network before and after it could be checked.
 struct ReadNetwork {
   std::vector<Finding> in_file;
   std::vector<Finding> at_import;  // Findings of the three parts.
@@ -90,7 +89,6 @@ absl::StatusOr<ReadNetwork> Read(const std::string& path, ModelSpec spec) {
   return verdict;
 }
 
-// How much of a part was checked.
 struct Extent {
   std::string why_not;  // Why nothing was; or "".
   bool is_partial = false;
@@ -153,7 +151,6 @@ absl::StatusOr<std::vector<TargetSupport>> PrepareCases(
   return supports;
 }
 
-// Shows one line for each target, and one object.
 void ShowSupports(const std::vector<TargetSupport>& supports, Report* report) {
   if (supports.empty()) return;
   AddObjects(report, "targets", supports, [&](const auto& support) {
@@ -177,8 +174,6 @@ void ShowSupports(const std::vector<TargetSupport>& supports, Report* report) {
   });
 }
 
-// Shows all findings, those about the file before those about its network, part
-// by part.
 void ShowParts(const ReadNetwork& verdict, std::vector<Finding> found,
                const std::vector<std::string>& targets, bool has_errors,
                std::vector<Finding>* warnings, Report* report) {
@@ -186,7 +181,7 @@ void ShowParts(const ReadNetwork& verdict, std::vector<Finding> found,
     report->text += "File:\n";
     AddFindingLines(verdict.in_file, "  ", warnings, report);
   }
-  // That the list is cut belongs to no part.
+  // The finding that the list was cut belongs to no part.
   auto cut = TakeIf(&found, [](const Finding& finding) {
     return finding.kind == network_kinds::kNotListed;
   });

@@ -69,7 +69,6 @@ absl::StatusOr<std::vector<Sample>> ReadSamples(const PrecisionSpec& spec,
   return samples;
 }
 
-// Returns what the passes need to know.
 // Only int8 needs ranges of numbers, and weights as small as the products of
 // integers on this processor need them.
 absl::StatusOr<PrecisionOptions> OptionsOf(const PrecisionSpec& spec,

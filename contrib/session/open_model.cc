@@ -87,7 +87,6 @@ std::vector<InputFile> FilesWithSizes(const TargetSpec& spec) {
   return files;
 }
 
-// Reads the model, with the sizes that the inputs at hand have.
 absl::StatusOr<Network> ReadNetwork(const TargetSpec& spec, InputFiles* files,
                                     DiagnosticList* diagnostics,
                                     std::vector<std::string>* notes) {
@@ -116,8 +115,8 @@ bool HasOpenTypes(const Network& network) {
   return false;
 }
 
-// Runs the network, to find the types of these values; inputs must be there for
-// all of its own.
+// Runs the network to find the types that the model does not state; inputs must
+// be there for all of its own.
 absl::StatusOr<std::vector<std::pair<std::string, TensorType>>> FindOpenTypes(
     const Network& network, absl::Span<const NamedTensor> inputs) {
   std::vector<NDArray> tensors;

@@ -27,8 +27,6 @@
 namespace nodewise {
 namespace {
 
-// --- Samples ---
-
 constexpr size_t kMostNames = 4;
 
 // Returns whether all files of a sample can be read, and adds them to `inputs`,
@@ -82,11 +80,10 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSample(const std::string& sample,
   return NameInputs(list, given);
 }
 
-// --- Targets ---
-
 constexpr size_t kMostListed = 8;
 
-// Files of inputs that are read meanwhile are kept.
+// A library may need the types of the inputs. Files that are read for these are
+// kept in `input_files`.
 absl::StatusOr<Session> OpenArtefact(const TargetSpec& spec,
                                      InputFiles* input_files) {
   NODEWISE_ASSIGN_OR_RETURN(ArtefactFiles files, FilesOf(spec));
@@ -168,7 +165,7 @@ void NoteLostOutputs(Session* session) {
   }
 }
 
-// They do no harm, but show that the file is of another build.
+// Unknown parameters do no harm, but show that the file is of another build.
 void NoteUnknownParams(Session* session) {
   const auto& unknown = session->target->unknown_params();
   if (unknown.empty()) return;

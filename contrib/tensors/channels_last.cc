@@ -27,7 +27,6 @@ void Exchange(const char* from, int64_t count, int64_t rows, int64_t columns,
   }
 }
 
-// Moves side 1 behind the others, or the last side to the place of side 1.
 template <typename Sides>
 void MoveSide(bool to_last, Sides* sides) {
   std::rotate(sides->begin() + 1,

@@ -21,7 +21,6 @@ namespace {
 
 using Kind = NodeRecord::Kind;
 
-// How many missing tensors a message lists.
 constexpr size_t kMostMissing = 8;
 
 // Why an item has no tensor; a reader sees these words.

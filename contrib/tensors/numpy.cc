@@ -97,14 +97,12 @@ constexpr RefusedType kRefused[] = {
     {"c32", "complex long double"},
 };
 
-// Returns the first row that fits; null if there is none.
 template <typename F>
 const TypeName* FindType(F fits) {
   const auto* const row = std::ranges::find_if(kTypes, fits);
   return row == std::end(kTypes) ? nullptr : row;
 }
 
-// These are the blanks that may stand between the parts of a literal.
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 // Reads the dict literal of the header: Python's grammar, but only what numpy
@@ -262,7 +260,6 @@ class DictParser {
     return ErrorAt(at_, "string has no end");
   }
 
-  // Takes `token` if it comes next.
   bool TakeToken(std::string_view token) {
     SkipSpace();
     if (text_.substr(at_, token.size()) != token) return false;

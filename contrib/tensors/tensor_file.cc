@@ -45,7 +45,6 @@ const FormatRow& RowOf(TensorFormat format) {
   return kFormats[static_cast<size_t>(format)];
 }
 
-// Fails with kInvalidArgument for another extension.
 absl::StatusOr<TensorFormat> FormatOfExtension(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension();
   for (const FormatRow& row : kFormats) {
@@ -75,7 +74,6 @@ absl::Status CheckTensorFits(TensorFormat format, const std::string& name,
   return At("tensor " + name, header.status());
 }
 
-// Returns kInvalidArgument if a file of the format cannot hold that many.
 absl::Status CheckTensorCount(TensorFormat format, size_t count) {
   const FormatRow& row = RowOf(format);
   if (!row.holds_one || count == 1) return absl::OkStatus();

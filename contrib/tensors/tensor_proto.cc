@@ -38,7 +38,7 @@ uint8_t Widened(DLDataType dtype, unsigned bits) {
 // limit.
 constexpr size_t kMostDims = 64;
 
-// The elements of a list that a message names, if there are any.
+// A message has several lists, of which at most one may have elements.
 struct DataList {
   const char* name;
   const void* data;

@@ -51,7 +51,7 @@ class FileSource final : public TensorSource {
         by_name_.emplace(keys_[i].Name(), i);
       }
     }
-    // The last of several, as one who keeps them by name would have it.
+    // The last of several tensors with one name counts, as in a map by name.
     std::optional<size_t> last;
     const auto [first, end] = by_name_.equal_range(key.Name());
     for (auto it = first; it != end; ++it) {

@@ -55,7 +55,6 @@ absl::Status Differ(const TensorType& a, const TensorType& b) {
   return InvalidArgument("{} does not agree with {}", ToString(a), ToString(b));
 }
 
-// Returns the side that results from the sides `from_end` places from the end.
 absl::StatusOr<Dim> BroadcastSides(absl::Span<const Shape> shapes,
                                    size_t from_end) {
   Dim all(1);

@@ -48,7 +48,6 @@ void ForEachIn(const std::string& folder, F f) {
   }
 }
 
-// Returns the files KIND_N.pb by their numbers.
 std::map<uint32_t, std::string> FilesOf(const std::string& folder,
                                         std::string_view kind) {
   std::map<uint32_t, std::string> files;

@@ -79,7 +79,6 @@ class Archive {
     std::memcpy(&value, bytes_.data() + offset, sizeof(T));
     return value;
   }
-  // True if a record of `size` bytes that begins with `magic` is at `offset`.
   bool HasRecord(uint64_t offset, uint32_t magic, size_t size) const {
     return offset <= bytes_.size() && size <= bytes_.size() - offset &&
            Get<uint32_t>(offset) == magic;
@@ -275,7 +274,6 @@ absl::Status FindData(const Archive& archive, uint64_t local, uint64_t packed,
   return absl::OkStatus();
 }
 
-// Reads the entry at `*at` and moves on to the next.
 absl::StatusOr<ZipMember> ReadEntry(const Archive& archive,
                                     const Directory& directory, uint64_t* at) {
   const uint64_t start = *at;
@@ -340,7 +338,6 @@ constexpr size_t kMaxPiece = size_t{1} << 30;
 // takes no more memory than a megabyte, or twice what it really has.
 constexpr size_t kFirstBuffer = size_t{1} << 20;
 
-// Owns the state of zlib's inflate.
 class Inflater {
  public:
   Inflater() { ready_ = inflateInit2(&stream_, -MAX_WBITS) == Z_OK; }
@@ -424,8 +421,8 @@ absl::Status Inflate(absl::Span<const uint8_t> packed, uint64_t size,
 // zip64.
 constexpr uint16_t kVersion = 20;
 constexpr uint16_t kVersionWithZip64 = 45;
-// With this flag a name is UTF-8; without it, it is in the code page of a PC,
-// which ASCII is the common part of.
+// With this flag a name is UTF-8. Without it readers take some old code page of
+// PCs, and these agree on ASCII alone.
 constexpr uint16_t kFlagUtf8 = 1 << 11;
 // The earliest time that a zip archive can have: day and month count from 1,
 // the year from 1980.

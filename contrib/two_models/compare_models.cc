@@ -35,7 +35,8 @@ constexpr double kMoved = 0.25;
 // layer.
 constexpr size_t kMostBytes = size_t{512} << 20;
 constexpr size_t kNoPair = SIZE_MAX;
-// Tools that the error with a keep-list is measured for.
+// How many tools that round otherwise the error with a keep-list is measured
+// for.
 constexpr uint64_t kTools = 16;
 
 bool ComputesInIntegers(const Network& network) {
@@ -336,7 +337,6 @@ class ModelComparer {
     return absl::OkStatus();
   }
 
-  // The numbers in the shape and type of the reference's.
   static absl::StatusOr<NDArray> InForm(const NDArray& tensor,
                                         const NDArray& like) {
     if (tensor.shape() == like.shape() && tensor.dtype() == like.dtype()) {

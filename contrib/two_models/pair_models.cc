@@ -28,12 +28,10 @@ constexpr double kNearIfCoarse = 0.25;
 constexpr double kFar = 0.1;
 constexpr double kTimesFarther = 4;
 
-// The distance of elements of which there are not too many.
 int64_t StrideOver(int64_t count) {
   return std::max<int64_t>(1, count / kMostSampled);
 }
 
-// Elements at equal distances, as the numbers that they stand for.
 std::vector<double> Sampled(const std::vector<double>& numbers) {
   const auto count = static_cast<int64_t>(numbers.size());
   std::vector<double> sampled;
@@ -43,7 +41,6 @@ std::vector<double> Sampled(const std::vector<double>& numbers) {
   return sampled;
 }
 
-// The root of the mean square.
 double SizeOf(const std::vector<double>& numbers) {
   double sum = 0;
   for (const double number : numbers) sum += number * number;

@@ -195,7 +195,7 @@ absl::Status LoadedNetwork::Resize() {
   DiagnosticList diagnostics;
   NODEWISE_ASSIGN_OR_RETURN(session_,
                             OpenWithoutInputs(spec, &files, &diagnostics));
-  // A run reports inputs that are missing.
+  // Inputs that are missing are an error of the run, and not of this call.
   if (session_.target == nullptr && HasOpenInputs(*session_.network)) {
     return absl::OkStatus();
   }
@@ -274,8 +274,8 @@ absl::StatusOr<DebugExecutor*> LoadedNetwork::Debugger(const char* what) const {
       session_.name, what);
 }
 
-// Who holds the outputs of the last run keeps them as they are: the next run
-// writes somewhere else then.
+// A caller that still holds outputs of the last run keeps them as they are: the
+// next run writes somewhere else then.
 absl::Status LoadedNetwork::GiveOutputsMemory() {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Output& output = outputs_[i];
@@ -361,7 +361,7 @@ LoadedNetwork::Times() const {
   return times;
 }
 
-// The reference keeps nothing, and makes the same again.
+// The reference keeps no tensors, but makes the same ones in another run.
 absl::StatusOr<NDArray> LoadedNetwork::ReadOfNetwork(const std::string& value) {
   KeepingSink sink(value, *cancel_);
   NODEWISE_RETURN_IF_ERROR(RunInto(&sink).status());

@@ -236,7 +236,7 @@ Value NumberOf(nb::handle value, size_t place) {
 // look like other things, too.
 Value ValueFromPython(nb::handle value, size_t place) {
   if (value.is_none()) return Value();
-  // Booleans are among them, as in TVM up to 0.17.
+  // Booleans count as ints, as in TVM up to 0.17.
   if (nb::isinstance<nb::int_>(value)) return NumberOf(value, place);
   if (nb::isinstance<nb::float_>(value)) return nb::cast<double>(value);
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
@@ -404,7 +404,8 @@ std::vector<NamedTensor> TensorsOf(const Named& named) {
   return tensors;
 }
 
-// The results of a network's methods as what may fail, as closed networks do.
+// A closed network fails in every call, so that even methods which cannot fail
+// have a status here.
 template <typename T>
 absl::StatusOr<T> Fallible(T value) {
   return value;
@@ -431,8 +432,9 @@ class HeldNetwork {
     });
   }
 
-  // Calls `run` on the network without Python's lock, and raises what it fails
-  // with.
+  // Python's lock is given up before the mutex is waited for: a thread that
+  // kept it during another's run would stop all of Python. Raising needs the
+  // lock, so it comes after.
   template <typename Run>
   auto Do(Run&& run) {
     using Result = decltype(Fallible(run(std::declval<LoadedNetwork&>())));
