@@ -24,7 +24,6 @@ constexpr const char* kGraphFile = "graph.json";
 constexpr const char* kParamsFile = "params.params";
 constexpr const char* kSourceFile = "lib.c";
 
-// Calls `visit` with what lies in a folder, until that fails.
 absl::Status VisitFolder(
     const fs::path& folder,
     absl::FunctionRef<absl::Status(const fs::directory_entry&)> visit) {
@@ -37,8 +36,6 @@ absl::Status VisitFolder(
   return Unavailable("{}: cannot list the folder: {}", folder.string(),
                      error.message());
 }
-
-// --- Writing one ---
 
 // Another user of the folder may have put a link there, to have a file of ours
 // written over.
@@ -54,9 +51,9 @@ absl::Status CheckOurs(const fs::directory_entry& entry) {
                                               : "not a regular file");
 }
 
-// A folder that holds something else would afterwards be another artefact than
-// the one that was meant; so would one with a library of functions that are not
-// the graph's. Files left by a process that was killed do no harm.
+// Other files in the folder, such as a library with functions that are not the
+// graph's, would become part of the artefact. Files that a killed process left
+// behind do no harm.
 absl::Status Prepare(const std::string& folder, bool has_source) {
   std::error_code error;
   fs::create_directory(folder, error);
@@ -90,9 +87,8 @@ absl::Status WriteFiles(const fs::path& path, const ArtefactTexts& texts,
   return ReplaceFile(path / kGraphFile, texts.graph);
 }
 
-// --- Finding and reading one ---
-
-// Returns the only file in a folder with that ending; `preferred` if it exists.
+// Where a folder has several files with the ending, only the preferred one can
+// be told from the others.
 absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
                                            const char* ending,
                                            const char* preferred) {
@@ -116,8 +112,8 @@ absl::StatusOr<std::string> FileWithEnding(const fs::path& folder,
   return found.empty() ? std::string() : found[0];
 }
 
-// Returns which graph of a folder counts if it has several files *.json, as
-// every dump has. A dump of a VM library or of TVM itself has no source.
+// Every dump has several files *.json, of which the first of these that exists
+// counts. A dump of a VM library or of TVM itself has no source.
 const char* PreferredGraph(const fs::path& folder) {
   std::error_code error;
   for (const char* name : {kSourceGraphFile, kGraphFile, kGraphDumpFile}) {
@@ -163,8 +159,8 @@ absl::StatusOr<ArtefactFiles> FindInFolder(const std::string& given) {
       target);
 }
 
-// Adds the parameters of a file to those that the library holds. The file's
-// come last, so they count where both have one.
+// The file's parameters come last, so that they count where the library has one
+// of the same name.
 absl::Status AddParamsFile(const ArtefactFiles& files, Params* params) {
   if (files.params.empty()) return absl::OkStatus();
   NODEWISE_ASSIGN_OR_RETURN(Params more, OpenParams(files.params));
@@ -203,7 +199,6 @@ absl::StatusOr<Artefact> FromFactory(const ArtefactFiles& files,
   return artefact;
 }
 
-// Runs a kernel of the library that computes dimensions.
 absl::Status ComputeDims(Module& root, std::string_view kernel,
                          absl::Span<int64_t> heap) {
   NODEWISE_ASSIGN_OR_RETURN(const PackedFunc function,
@@ -274,9 +269,8 @@ absl::StatusOr<Ref<Library>> LibraryFor(const ArtefactFiles& files,
       files.graph);
 }
 
-// --- Giving away the code alone ---
-
-// Overwrites in `copy` what lies there as `part` does in the file.
+// `part` points into the mapped file, so its offset there is its place in
+// `copy`.
 void Fill(const VmLibrary& library, const void* part, size_t size, char with,
           std::string* copy) {
   const auto at = static_cast<const char*>(part) - library.file->text().data();

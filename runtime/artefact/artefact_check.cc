@@ -23,13 +23,11 @@
 namespace nodewise {
 namespace {
 
-// --- Which devices the code of a library needs ---
-
 // TVM calls the device's part of a function F F_kernel, F_kernel_1, ...; before
 // 0.8 F_kernel0, F_kernel1, ...
 constexpr std::string_view kKernelEnding = "_kernel";
 
-// Returns the device that runs a module of this kind, if one does.
+// Modules are of kinds that are called like their devices, except for two.
 std::optional<int> DeviceTypeOfKind(std::string_view kind) {
   if (kind == "hip") kind = "rocm";
   if (kind == "aocl_sw_emu") kind = "aocl";
@@ -61,8 +59,6 @@ bool CallsFunction(const GraphNode& node) {
          node.function != kNopFunction && node.function != kCopyFunction;
 }
 
-// Returns the host function that launches a kernel, "" if its name does not
-// tell.
 std::string_view LauncherOf(std::string_view kernel, const Names& functions) {
   const size_t end = kernel.rfind(kKernelEnding);
   if (end == std::string_view::npos) return "";
@@ -107,8 +103,6 @@ std::map<size_t, int> DeviceModulesUsed(const LibrarySummary& library,
   }
   return used;
 }
-
-// --- Graphs whose nodes lie about their counts ---
 
 bool IsCountFault(const Diagnostic& diagnostic) {
   return diagnostic.path.starts_with("/nodes/") &&
@@ -155,8 +149,8 @@ bool CheckAgain(const Graph& graph, DiagnosticList* found) {
 }
 
 // Parses and checks a graph as ParseGraph() does, but a node's wrong num_inputs
-// or num_outputs is only reported: the graph's lists say what they should be,
-// and the graph has that. Returns whether nothing else is wrong with it.
+// or num_outputs is only reported, and corrected by the graph's lists. Returns
+// whether nothing else is wrong with the graph.
 bool ParseGraphBesideCounts(GraphText text, Graph* graph,
                             DiagnosticList* diagnostics) {
   DiagnosticList found;
@@ -172,9 +166,6 @@ bool ParseGraphBesideCounts(GraphText text, Graph* graph,
   return is_sound;
 }
 
-// --- The whole artefact ---
-
-// At most so many nodes that nothing reads are listed.
 constexpr size_t kMostUnread = 20;
 
 class ArtefactChecker {
@@ -198,7 +189,7 @@ class ArtefactChecker {
     if (text.name.empty()) return absl::OkStatus();  // The blob is at fault.
     Graph graph;
     if (LooksLikeDumpedGraph(text.text)) {
-      // Its inputs do not say enough to check the plan.
+      // The inputs of a dumped graph do not say enough to check its plan.
       if (ParseDumpedGraph(text, &graph, diagnostics_) && has_params_) {
         CheckParams(graph);
       }
@@ -227,7 +218,7 @@ class ArtefactChecker {
   absl::Status CheckBytecode() {
     const auto library = OpenVmLibrary(files_.library);
     if (!library.ok() || *library == nullptr) {
-      // A summary that could not read it has said so.
+      // If the summary could not read the library, that is reported already.
       if (library_.blob_status.ok())
         AddStatus(files_.library, library.status());
       return absl::OkStatus();
@@ -316,7 +307,7 @@ class ArtefactChecker {
     }
   }
 
-  // Says what makes no difference to any result, or may be meant.
+  // Warnings are for what changes no result, or may be intended.
   void Warn(std::string file, std::string path, std::string found,
             std::string expected, std::string hint = "") {
     Add(std::move(file), std::move(path), std::move(found), std::move(expected),
@@ -351,7 +342,6 @@ class ArtefactChecker {
     return std::ranges::find(types, type) != types.end();
   }
 
-  // Reports each type of device that is not there once.
   void CheckDevices(const Graph& graph) {
     if (!graph.has_device_index) return;
     std::map<int, std::vector<size_t>> missing;  // The entries on each.
@@ -370,8 +360,8 @@ class ArtefactChecker {
     }
   }
 
-  // A VM library and a graph without device_index say only by the library's
-  // code what they need.
+  // What a VM library or a graph without device_index needs shows only in the
+  // library's code.
   void CheckLibraryDevices(const Graph* graph) {
     for (const auto& [number, type] : DeviceModulesUsed(library_, graph)) {
       if (HasDevice(type)) continue;
@@ -463,7 +453,7 @@ class ArtefactChecker {
     }
   }
 
-  // Makes every kernel, which runs none of them.
+  // A built-in function is checked by making its kernel, which does not run it.
   void CheckBuiltIns(const Graph& graph) {
     if (!options_.built_ins) {
       return Warn(graph.text.name, "/attrs",

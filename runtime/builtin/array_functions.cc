@@ -41,8 +41,6 @@ absl::Status CheckStream(const char* function, DLDevice device,
 
 namespace {
 
-// --- Arrays and devices ---
-
 // Returns the type of an array from a program written for TVM, which has other
 // codes for the 8-bit floats.
 absl::StatusOr<DLDataType> ArrayType(PackedArgs args, int index) {
@@ -136,7 +134,6 @@ Result GetDeviceAttribute(PackedArgs args) {
   return Value();
 }
 
-// (device type, number, stream)
 Result SetStream(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const DLDevice device, args.DeviceAt(0));
   NODEWISE_ASSIGN_OR_RETURN(const ArgView stream_arg, args.At(2));

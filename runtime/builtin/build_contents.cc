@@ -42,7 +42,6 @@ const DeviceRow* FindRow(int type) {
   return nullptr;
 }
 
-// For messages, which say what could be had instead.
 std::string BuiltInNames() {
   std::string names;
   for (const DeviceRow& row : kDevices) {

@@ -17,7 +17,6 @@
 namespace nodewise {
 namespace {
 
-// Finds a type by its number or by its name, whichever part is `sought`.
 template <typename Part>
 absl::StatusOr<const ObjectTypeRow*> FindType(Part ObjectTypeRow::*part,
                                               Part sought) {
@@ -68,8 +67,7 @@ absl::Status GiveArray(absl::StatusOr<NDArray> array, TVMArrayHandle* out) {
   return absl::OkStatus();
 }
 
-// Checks memory to copy from or to, which may be null if there is nothing to
-// copy.
+// Memory to copy from or to may be null if there is nothing to copy.
 absl::Status CheckMemory(const char* function, const DLTensor& array,
                          const void* data, size_t nbytes) {
   if (data == nullptr && nbytes > 0) return NullArgument(function, "data");
@@ -122,7 +120,8 @@ int RequireNoStream(const char* function, int device_type, int device_id,
 }  // namespace
 
 // A function with C linkage is one and the same in every namespace, so these
-// are what c_api.h declares, and say what they use without its namespace.
+// are the functions that c_api.h declares, and they use names of nodewise
+// without a prefix.
 extern "C" {
 
 int TVMObjectGetTypeIndex(TVMObjectHandle object, unsigned* out_index) {
@@ -421,8 +420,8 @@ int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle) {
                    [&] { return CopyBetween(from, to); });
 }
 
-// Null is the stream that every device has, so hosts that make one and pass it
-// on work.
+// Null is the stream that every device has, so hosts work that make a stream
+// and pass it on.
 int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
   return CallFromC(__func__, {{"out", out}}, [&] {
     *out = nullptr;

@@ -18,7 +18,8 @@ Result ItemAt(const std::vector<T>& items, int64_t index) {
                     items.size());
 }
 
-// What a message says that the first argument of a function must be.
+// Messages about a first argument of another type say that it must be one of
+// these.
 template <typename T>
 constexpr const char* kNoun = "object";
 template <>
@@ -40,14 +41,12 @@ const auto& ItemsOf(const MapObject& map) { return map.items(); }
 const auto& ItemsOf(const ShapeObject& shape) { return shape.dims; }
 const auto& ItemsOf(const AdtObject& adt) { return adt.fields; }
 
-// (container)
 template <typename T>
 Result SizeOf(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<T> container, FirstOf<T>(args));
   return Value(static_cast<int64_t>(ItemsOf(*container).size()));
 }
 
-// (container, index)
 template <typename T>
 Result GetItem(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<T> container, FirstOf<T>(args));
@@ -83,7 +82,6 @@ Result MakeMap(PackedArgs args) {
   return Value(MapObject::Make(std::move(items)));
 }
 
-// (map, key)
 Result MapCount(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map, FirstOf<MapObject>(args));
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view name, args.TextAt(1));
@@ -129,7 +127,6 @@ Result MakeShape(PackedArgs args) {
   return Value(MakeRef<ShapeObject>(dims));
 }
 
-// (tag, field...)
 Result MakeAdt(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const int64_t tag, args.IntAt(0));
   NODEWISE_ASSIGN_OR_RETURN(std::vector<Value> fields, CopyAll(args.From(1)));

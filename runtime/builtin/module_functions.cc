@@ -27,7 +27,6 @@ Result LoadFile(PackedArgs args, std::string_view format) {
   return Value(std::move(module));
 }
 
-// (path [, format])
 Result LoadFromFile(PackedArgs args) { return LoadFile(args, ""); }
 
 Result LoadSharedLibrary(PackedArgs args) { return LoadFile(args, "so"); }
@@ -43,7 +42,8 @@ Result GetSystemLibrary(PackedArgs args) {
   return Value(std::move(module));
 }
 
-// Each of these answers a function of a host whose only argument is the module.
+// The functions from here to FormatOf() serve hosts through QueryModule(),
+// which gives them the module, the host's only argument.
 
 Result KindOf(Module& module) { return Value(module.kind()); }
 
@@ -72,14 +72,12 @@ Result FormatOf(Module& module) {
   return Value(module.kind() == "library" ? "so" : "");
 }
 
-// (module)
 template <Result (*kAnswer)(Module&)>
 Result QueryModule(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   return kAnswer(*module);
 }
 
-// (module, index)
 Result GetImport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module, ModuleAt(args, 0));
   NODEWISE_ASSIGN_OR_RETURN(const int64_t index, args.IntAt(1));

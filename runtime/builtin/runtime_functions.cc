@@ -1,5 +1,3 @@
-// The named functions for executors, parameters, threads and the build.
-
 #include <algorithm>
 #include <string_view>
 
@@ -13,7 +11,6 @@
 namespace nodewise {
 namespace {
 
-// (name -> array, ...)
 absl::StatusOr<std::vector<NamedTensor>> TakeTensors(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<MapObject> map,
                             args.ObjectAt<MapObject>(0, "a map of arrays"));
@@ -51,7 +48,6 @@ Result ParamsMap(const Params& params) {
   return Value(MapObject::Make(std::move(items)));
 }
 
-// (bytes)
 Result LoadParams(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view bytes, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(

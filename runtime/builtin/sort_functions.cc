@@ -15,13 +15,12 @@
 namespace nodewise {
 namespace {
 
-// --- Sorting ---
-
 // Compiled code of topk, argsort and sort calls these by name. A tensor is
-// sorted row by row along one axis: the elements of a row become keys, a stable
-// sort of the row's indices by their keys gives the order, and the first of
-// these write indices, values or both. Equal elements keep their order, and NaN
-// goes to the end whichever way it is sorted.
+// sorted row by row along one axis: the elements of a row become keys, and a
+// stable sort of the row's indices by their keys gives the order. The results
+// are the first indices in that order, the elements at them, or both. Equal
+// elements keep their order, and NaN goes to the end whichever way it is
+// sorted.
 
 // The rows along the sorted axis: where they begin and how far apart their
 // elements are, in elements.
@@ -195,7 +194,6 @@ std::string BytesOfRow(const DLTensor& input, const Rows& rows, int64_t start) {
   return bytes;
 }
 
-// Element `index` of a row becomes element `to` of the outputs.
 absl::Status Store(const SortJob& job, int64_t to, std::string_view row,
                    int64_t index) {
   if (job.indices != nullptr) {
@@ -247,7 +245,8 @@ absl::Status ReadAxis(PackedArgs args, int axis, int ascending, SortJob* job) {
   return absl::OkStatus();
 }
 
-// (input, output, axis, is_ascend), where `output` is what the output becomes.
+// (input, output, axis, is_ascend): the template argument says whether the
+// output takes values or indices.
 template <const DLTensor* SortJob::*output>
 Result SortWhole(PackedArgs args) {
   SortJob job;

@@ -42,7 +42,7 @@ void FreeAligned(void* data) {
   std::free(static_cast<void**>(data)[-1]);
 }
 
-// All its work is done when a function returns.
+// No call leaves work behind that would have to be waited for.
 class CpuDevice final : public Device {
  public:
   // An empty tensor gets a byte, so that its address is its own.

@@ -14,7 +14,6 @@
 namespace nodewise {
 namespace {
 
-// Hands what a pass does to the writer of its dump.
 class RecordingObserver : public NodeObserver {
  public:
   // `is_alone`: no other observer watches the pass, so that nothing runs
@@ -99,7 +98,7 @@ absl::Status DebugExecutor::InitDebug() {
   return StartRecording(std::move(debug_options_.record));
 }
 
-// A plan that fails leaves the one before in place.
+// A plan that fails leaves the previous one in place.
 absl::Status DebugExecutor::StartRecording(RecordOptions record) {
   NODEWISE_ASSIGN_OR_RETURN(DumpPlan planned, PlanDump(index(), record));
   debug_options_.record = std::move(record);
@@ -126,7 +125,8 @@ TensorSpan DebugExecutor::OutputsOf(NodeId node) const {
 }
 
 void DebugExecutor::RemoveObserver(NodeObserver* observer) {
-  // A visit that is under way keeps its place, and drops the empty ones.
+  // A visit that is under way goes by places, so the observer's place is only
+  // emptied; it is dropped when no visit is left.
   std::replace(observers_.begin(), observers_.end(), observer,
                static_cast<NodeObserver*>(nullptr));
   DropRemoved();
@@ -169,8 +169,8 @@ TensorSpan RunView::OutputsOf(NodeId node) const {
   return executor_->OutputsOf(node);
 }
 
-// Once for each pass: a pass may fail in a node and then be given up for the
-// next one.
+// Observers hear of the end once for each pass: a pass may fail in a node and
+// later be given up for the next one.
 void DebugExecutor::NotifyPassEnded(const absl::Status& status) {
   if (!is_pass_told_) return;
   is_pass_told_ = false;

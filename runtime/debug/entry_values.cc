@@ -11,7 +11,8 @@ namespace nodewise {
 void Liveness::MarkComputed(NodeId node) {
   for (const EntryId entry : EntriesMadeBy(graph_, node)) {
     computed_[entry] = true;
-    // A free __nop writes nothing; a tensor in the caller's memory shares none.
+    // A free __nop writes nothing, and a tensor in the caller's memory shares
+    // no slot.
     if (index_.IsBase(entry) && is_in_slot_(entry)) {
       owner_[SlotOf(entry)] = Index(entry);
     }
@@ -30,8 +31,8 @@ void Liveness::MarkLost(NodeId node) {
   }
 }
 
-// Where no slot says whose value it has, an entry is dead if it counts as not
-// computed.
+// A tensor outside of the slots has no owner that would tell, so it is dead
+// when it counts as not computed.
 void Liveness::DropValue(EntryId base) {
   for (uint32_t e = Index(base); e < computed_.size(); ++e) {
     if (index_.BaseOf(EntryId{e}) == base) computed_[EntryId{e}] = false;
@@ -126,11 +127,8 @@ ByNode<bool> Patches::Dependents(NodeId end) const {
   return depends;
 }
 
-// Finds what is alive in a pass, gives entries other contents, and runs again
-// what depends on them.
-
-// A fast run does not keep track, since most are never looked at. What it
-// leaves follows from where it stopped.
+// A fast run does not keep track, since the values of most runs are never
+// looked at. Which of them are alive follows from where the run stopped.
 Liveness& DebugExecutor::Live() const {
   if (!is_liveness_due_) return *liveness_;
   is_liveness_due_ = false;
@@ -208,7 +206,7 @@ absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {
   const auto& inputs = graph().arg_nodes;
   const auto place = std::find(inputs.begin(), inputs.end(), Index(node));
   if (place == inputs.end()) return absl::OkStatus();
-  // An alias may have another shape than the input it is.
+  // An alias may have another shape than the input that it stands for.
   const DLTensor& own = tensor(graph().EntryOf(node, 0));
   value.ndim = own.ndim;
   value.shape = own.shape;
@@ -216,9 +214,9 @@ absl::Status DebugExecutor::PatchInput(NodeId node, DLTensor value) {
   return SetInput(static_cast<size_t>(place - inputs.begin()), value);
 }
 
-// Adds the nodes that make what the wanted ones read and is not alive, and
-// those that make again a live entry that a wanted one writes over, since it
-// may be read next. Looks at each node once.
+// Adds the nodes that make what wanted nodes read and is not alive. Where a
+// wanted node writes over a live entry, the node that makes the entry is added
+// too, since the entry may be read next. Looks at each node once.
 absl::Status DebugExecutor::AddMissing(ByNode<bool>* wanted) const {
   const Liveness& live = Live();
   std::vector<NodeId> unseen;

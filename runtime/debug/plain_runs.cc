@@ -10,9 +10,8 @@
 
 namespace nodewise {
 
-// Passes and nodes that are only timed.
-
-// Times the compiled code alone, called as a plain run calls it.
+// A plain run calls compiled code alone, so it would pass over patches and the
+// invoker.
 absl::Status DebugExecutor::CheckPlain() const {
   if (!patches_->empty()) {
     return FailedPrecondition(
@@ -33,7 +32,8 @@ absl::Status DebugExecutor::RunPlain() {
     EndPass();
     return status;
   }
-  // It is not known where it failed, so any output may be half written.
+  // A plain run does not say where it failed, so any output may be half
+  // written.
   LeavePass(NodeId{0});
   for (const NodeId node : AllNodes(graph())) {
     if (graph().IsFunction(node)) liveness_->MarkLost(node);

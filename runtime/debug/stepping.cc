@@ -1,5 +1,3 @@
-// Passes that stop between nodes.
-
 #include <algorithm>
 
 #include "nodewise/debug/debug_executor.h"

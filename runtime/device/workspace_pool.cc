@@ -30,7 +30,8 @@ size_t RoundUp(size_t bytes) {
 
 }  // namespace
 
-// Without a lock: kernels ask at the start of each call.
+// Each thread has a pool of its own, which needs no lock: kernels ask at the
+// start of each call.
 WorkspacePool& WorkspacePool::ThisThread() {
   thread_local WorkspacePool pool;
   return pool;

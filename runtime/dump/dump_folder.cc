@@ -27,7 +27,6 @@ namespace {
 constexpr mode_t kFolderMode = 0700;
 constexpr std::string_view kRunPrefix = "run_";
 
-// "_tvmdbg_device_CPU_0".
 std::string DeviceFolderName(DLDevice device) {
   std::string name = DeviceTypeName(DeviceTypeOf(device));
   absl::AsciiStrToUpper(&name);
@@ -108,7 +107,8 @@ absl::Status MakeAll(const std::string& root, DLDevice device,
   if (base.empty()) {
     NODEWISE_ASSIGN_OR_RETURN(TemporaryFolder made,
                               TemporaryFolder::Create("tvmdbg"));
-    // It is the result, which outlives the process, but only as a whole.
+    // The folder is the result and outlives the process, but only once it is
+    // complete.
     folder->unfinished = LeftBehind::Path(made.path());
     folder->made.push_back(made.Keep());
     base = folder->made.back();
@@ -136,7 +136,6 @@ absl::StatusOr<bool> HoldsDumpFile(const std::string& folder) {
   return false;
 }
 
-// Returns the device's folder in a run's folder, or "".
 absl::StatusOr<std::string> DeviceFolderIn(const std::string& run) {
   NODEWISE_ASSIGN_OR_RETURN(const auto names, ListFolder(run));
   for (const std::string& name : names) {

@@ -64,7 +64,7 @@ class Flusher {
     has_thread_ = true;
   }
 
-  // Returns whether it is to be called again.
+  // Returns whether the thread is to go on.
   bool FlushAll() {
     const std::lock_guard lock(mutex_);
     for (ChunkWriter* const writer : watched_) writer->FlushOpen();
@@ -104,8 +104,8 @@ ChunkWriter::ChunkWriter(std::shared_ptr<ChunkPool> pool)
 
 ChunkWriter::~ChunkWriter() {
   if (is_forked()) {
-    // These are the parent's: there is no thread to join, and what it waits on
-    // or has locked cannot be destroyed.
+    // In a forked child there is no thread to join, and what the parent's
+    // thread waits on or has locked cannot be destroyed.
     (void)thread_.release();
     (void)shared_.release();
     return;
@@ -178,8 +178,6 @@ void ChunkWriter::Submit(Chunk* chunk) {
   shared_->changed.notify_all();
 }
 
-// The thread of the writer: it writes what is queued, and ends when it is told
-// to and the queue is empty.
 void ChunkWriter::WriteChunks() {
   while (true) {
     Chunk* chunk = nullptr;
@@ -222,8 +220,8 @@ void ChunkWriter::WriteChunk(Chunk* chunk) {
   shared_->changed.notify_all();
 }
 
-// Must not overtake what is queued, or the bytes of a file would be out of
-// order.
+// The open chunks must not overtake what is queued, or the bytes of a file
+// would be out of order.
 void ChunkWriter::FlushOpen() {
   const std::lock_guard lock(shared_->mutex);
   if (!shared_->queue.empty() || shared_->is_writing) return;  // Those first.

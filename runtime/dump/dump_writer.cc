@@ -63,8 +63,8 @@ class DumpWriterImpl final : public DumpWriter {
       const DLTensor* const host =
           made != nullptr ? inputs[i] : OnHost(*inputs[i], entry, &copy);
       if (host == nullptr) return;
-      // The statistics were recorded when it was made; here its hash, which
-      // shows whether it is the same, is enough.
+      // The statistics of an entry were recorded when it was made; here its
+      // hash is enough to show whether it is still the same.
       const uint64_t hash =
           made != nullptr ? made->hash : HashBytes(DataOf(*host), entry.bytes);
       Append(RecordOf(Kind::kInput, node, i, id, hash), {});
@@ -108,8 +108,8 @@ class DumpWriterImpl final : public DumpWriter {
       return FailedPrecondition("{}: the dump is closed already", folder_.path);
     }
     is_closed_ = is_stopped_ = true;
-    // The thread, if there is one, writes these while the trace is put
-    // together. Without one there is too little to be worth starting it.
+    // The thread, if there is one, writes the last chunks while the trace is
+    // put together. Without a thread too little is left to start one for.
     if (!chunks_.has_thread()) (void)chunks_.Finish();
     tensors_.SubmitChunk();
     records_.SubmitChunk();
@@ -204,7 +204,6 @@ class DumpWriterImpl final : public DumpWriter {
     return contents.data == DataOf(tensor) ? &contents : nullptr;
   }
 
-  // Returns the record of what an entry held when a node read or made it.
   DiskRecord RecordOf(Kind kind, NodeId node, uint32_t slot, EntryId id,
                       uint64_t hash) const {
     return {.kind = static_cast<uint16_t>(kind),
@@ -215,7 +214,7 @@ class DumpWriterImpl final : public DumpWriter {
             .second = layout_->entries[id].elements};
   }
 
-  // Returns the hash.
+  // Returns the hash, which is kept for the node that reads the output next.
   uint64_t AppendOutput(NodeId node, uint32_t slot, EntryId id,
                         const DLTensor& tensor) {
     if (!with_stats_) {
@@ -234,8 +233,8 @@ class DumpWriterImpl final : public DumpWriter {
 
   void AppendTensor(NodeId node, const Entry& entry, const DLTensor& tensor) {
     if (entry.item == DumpLayout::kNoItem) return;
-    // The header names the tensors in the order of the plan. One out of turn
-    // would get another's name.
+    // The header names the tensors in the order of the plan. A tensor out of
+    // turn would get the name of another.
     if (entry.item != next_item_) {
       Stop(Internal(
           "{}: node {} was recorded as item {} of the plan, expected item {}",
@@ -283,7 +282,6 @@ class DumpWriterImpl final : public DumpWriter {
     return absl::OkStatus();
   }
 
-  // Waits until all that was handed over is written.
   absl::Status CloseFiles() {
     absl::Status status = chunks_.Finish();
     for (GrowingFile* file : {&graph_file_, &source_graph_file_, &tensors_file_,
@@ -295,7 +293,8 @@ class DumpWriterImpl final : public DumpWriter {
     return status;
   }
 
-  // Copies the tensors after a header that names no more than there are.
+  // The header of a run that stopped early names tensors that were never
+  // written, so the tensors are copied behind a new one.
   absl::Status FixHeader() {
     std::vector<std::string> names;
     for (uint32_t i = 0; i < next_item_; ++i) {

@@ -64,7 +64,6 @@ std::string GraphDumpJson(const Graph& graph) {
 // Most names need no escape, and a JSON library would copy each of them several
 // times.
 std::string TraceString(std::string_view text) {
-  // Printable ASCII that JSON takes as it is, like most names.
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
     return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
   });

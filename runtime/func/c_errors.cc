@@ -35,7 +35,8 @@ absl::Status Exchange(absl::Status status) {
   return std::exchange(Slot().status, std::move(status));
 }
 
-// That memory ran out says nothing of the function: another time there is some.
+// A shortage of memory says nothing of the function, which may succeed another
+// time.
 absl::Status StatusOfThrown(std::string_view place,
                             const std::string& thrower) {
   try {
@@ -47,7 +48,7 @@ absl::Status StatusOfThrown(std::string_view place,
   }
 }
 
-// Returns whether a message begins as TVM's do, "ValueError: ".
+// TVM's messages begin with the type of their error, as in "ValueError: ".
 bool HasErrorKindPrefix(std::string_view message) {
   const std::string_view name = message.substr(0, message.find(": "));
   return name.size() < message.size() && name.ends_with("Error") &&

@@ -20,8 +20,8 @@ std::string Join(absl::Span<const Value> values) {
   });
 }
 
-// What stands for an item that TVM has no object for, in the eyes of compiled
-// C++: it can hold it, and any other use of it is an error with this type.
+// Stands for an item that TVM has no object for. Compiled C++ can hold such an
+// object; any other use of it is an error that names this type.
 constexpr std::string_view kBoxKey = "nodewise.Value";
 struct BoxObject final : Object {
   explicit BoxObject(Value item) : Object(kBoxType), value(std::move(item)) {}

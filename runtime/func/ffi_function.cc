@@ -48,7 +48,6 @@ constexpr PlainKind kPlainKinds[] = {
     {kTVMFFIByteArrayPtr, kTVMBytes, true},
 };
 
-// Returns the kind with that type index or that code, or null.
 const PlainKind* PlainKindWith(int PlainKind::*member, int number) {
   for (const PlainKind& kind : kPlainKinds) {
     if (kind.*member == number) return &kind;
@@ -58,7 +57,6 @@ const PlainKind* PlainKindWith(int PlainKind::*member, int number) {
 
 TVMFFIAny Any(int32_t type_index) { return {type_index, 0, {0}}; }
 
-// Returns the part of an object after its head.
 template <typename T>
 const T* CellOf(const TVMFFIObject* object) {
   return reinterpret_cast<const T*>(object + 1);
@@ -69,7 +67,6 @@ std::string TextOf(const TVMFFIObject* object) {
   return std::string(text->data, text->size);
 }
 
-// Drops one strong count, by TVM-FFI's rules.
 void Release(TVMFFIObject* object) {
   std::atomic_ref<uint64_t> counts(object->counts);
   const uint64_t before = counts.fetch_sub(kStrongOne);
@@ -164,7 +161,6 @@ absl::StatusOr<Value> ValueOfObject(TVMFFIObject* object) {
   }
 }
 
-// Returns the tensor if it has that type, else a copy that has.
 const DLTensor* WithType(const DLTensor* tensor, DLDataType type,
                          std::deque<DLTensor>* copies) {
   if (tensor->dtype == type) return tensor;
@@ -315,7 +311,6 @@ class PackedArguments {
   std::deque<DLTensor> renumbered_;
 };
 
-// Takes over what a TVM-FFI function returned.
 absl::StatusOr<Value> ValueOfFfi(TVMFFIAny result) {
   // Hosts before TVM 0.18 know no bool, so it becomes a number.
   if (result.type_index == kTVMFFIBool) return int64_t{result.v_int64 != 0};
@@ -341,8 +336,7 @@ absl::StatusOr<Value> ValueOfFfi(TVMFFIAny result) {
   }
 }
 
-// Converts a value to TVM-FFI's form; the receiver owns a counted object in
-// `result`.
+// The receiver owns a counted object in `result`.
 absl::Status ValueToFfi(const Value& value, TVMFFIAny* result) {
   if (const auto* text = value.Get<std::string>()) {
     SetText(*text, kTVMFFISmallStr, kTVMFFIStr, result);
@@ -363,8 +357,8 @@ absl::Status ValueToFfi(const Value& value, TVMFFIAny* result) {
   return absl::OkStatus();
 }
 
-// This function must stay TVM's alone: where it is found, TVM's own runtime is
-// loaded.
+// This runtime must not have a function of the first name: where one is found,
+// TVM's own runtime is loaded.
 constexpr char kMoveFromRaised[] = "TVMFFIErrorMoveFromRaised";
 constexpr char kSetRaised[] = "TVMFFIErrorSetRaisedFromCStr";
 
@@ -390,7 +384,7 @@ absl::Status TakeFromTvmFfi() {
 }
 
 // If TVM's own runtime was loaded after us, the libraries that it loads raise
-// their errors here, but it looks for them in itself.
+// their errors here, while that runtime looks for them in itself.
 void PassOnToTvmFfi(const char* kind, const char* message) {
   thread_local bool is_inside = false;
   if (is_inside) return;
@@ -485,7 +479,8 @@ void* FindInTvmFfi(std::string_view symbol) {
 }
 
 absl::Status TakeFfiError() {
-  // Always taken, or it would be reported for a later failure.
+  // Taken even if our own error counts: an error that is left there would be
+  // reported for a later failure.
   absl::Status theirs = TakeFromTvmFfi();
   if (HasLastError() || theirs.ok()) return TakeLastError();
   return theirs;

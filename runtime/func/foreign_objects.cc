@@ -33,11 +33,9 @@ void nodewise_call_or_manage();
 namespace nodewise {
 namespace {
 
-// --- compiled C++ calls us --------------------------------------------------
-
-// Where compiled C++ holds one of our functions: its header, or the storage of
-// a std::function that ManageStorage() filled: the header's address, and that
-// of the deleter, which is in the header at that place, too.
+// Compiled C++ holds one of our functions by its header, or in the storage of a
+// std::function that ManageStorage() has filled with the addresses of the
+// header and of the deleter. The header has the deleter at the same place.
 FunctionObject* FunctionIn(const void* place) {
   auto* header = static_cast<ObjectHeader*>(const_cast<void*>(place));
   if (header->type_index != kFunctionType) {
@@ -68,10 +66,10 @@ bool ManageStorage(TvmStdFunction::Storage* to,
 }
 
 // TVM 0.9 and later find their function to call where 0.8 finds the manager of
-// its std::function. The second argument tells who calls: that of a manager is
-// a place of a function, whose second word is our deleter; that of a call is
-// the result, whose second word is a type code. (Its third argument is on the
-// stack, which is why this cannot be said in C++.)
+// its std::function. The register rsi tells who calls: for a manager it points
+// to a place of a function, whose second word is our deleter; for a call it
+// points to the result, whose second word is a type code. (The arguments of a
+// call are on the stack, which is why this cannot be said in C++.)
 #ifdef __x86_64__
 asm(R"(
   .text
@@ -156,8 +154,6 @@ void InvokeStdFunction(const TvmStdFunction::Storage* place, TvmArgs* args,
   (*result)->value.v_handle = copy;
 }
 
-// --- we call compiled C++ ---------------------------------------------------
-
 // Takes over what a function of TVM's has returned. The code is cleared, so
 // that nothing is freed twice.
 absl::StatusOr<Value> TakeResult(TvmRetValue* result) {
@@ -215,7 +211,6 @@ class TvmCallee final : public FunctionObject {
   std::unique_ptr<Theirs, FunctionDropper> function_;
 };
 
-// Makes a function of one that compiled C++ has made, taking it over.
 template <typename Theirs>
 Ref<FunctionObject> AdoptFunction(Theirs* function) {
   return MakeRef<TvmCallee<Theirs>>(function);
@@ -294,8 +289,8 @@ Ref<Object> CopyOf(TvmMap* map) {
   return MapObject::Make(std::move(items));
 }
 
-// Stands for an object, and owns a count of it. It gives its own handle again,
-// so that compiled code gets back the object that it made.
+// Stands for an object of compiled C++, and owns a count of it. Its handle is
+// that of the object, so that compiled code gets back the object that it made.
 class ForeignObject final : public Object {
  public:
   explicit ForeignObject(ObjectHeader* object)
@@ -383,7 +378,7 @@ std::string Object::ToText() const {
 std::vector<Attribute> Object::Attributes() const { return {}; }
 
 // Only modules have virtual functions in TVM. Where those return in memory, our
-// `this` is not in its place, so this looks at no object.
+// `this` is not in its place, so this function looks at no object.
 void Object::RefuseUse() {
   throw std::runtime_error(
       "an object of type runtime.Module of this runtime cannot do what the "

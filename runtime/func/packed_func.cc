@@ -92,7 +92,6 @@ ReturnStorage& ThisThreadsStorage() {
   return storage;
 }
 
-// Passes on the error of an argument that is missing.
 template <typename T>
 absl::StatusOr<T> Converted(const absl::StatusOr<ArgView>& arg,
                             absl::StatusOr<T> (ArgView::*as)() const) {
@@ -237,8 +236,8 @@ Ref<Object> ArgView::SharedObject() const {
   return Object::Share(ObjectHandle(), code_);
 }
 
-// These may be a part of a call's arguments; the message counts from the first
-// argument of the call.
+// The list may have only the later arguments of a call; the message counts from
+// the first argument of the call.
 absl::StatusOr<ArgView> PackedArgs::At(int index) const {
   if (index < count_) return ArgView(values_[index], codes_[index]);
   return InvalidArgument(
@@ -279,7 +278,6 @@ absl::StatusOr<DLDevice> PackedArgs::DeviceAt(int index) const {
 
 ArgView Value::View() const {
   TVMValue value{};
-  // Sets one member of the union to what this holds.
   const auto as = [&](auto TVMValue::*member, auto held, int code) -> ArgView {
     value.*member = held;
     return {value, code};

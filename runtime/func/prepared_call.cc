@@ -153,7 +153,6 @@ absl::Span<CallMemory::ShownTensor> CallMemory::Show(
   return {all, count};
 }
 
-// Values and codes are one allocation, the codes behind the values.
 void CallMemory::LayOutPacked(absl::Span<const DLTensor* const> tensors,
                               absl::Span<const CallNumber> numbers,
                               PreparedCall* call) {

@@ -117,7 +117,7 @@ absl::StatusOr<std::vector<double>> TimeRepeats(
   return seconds;
 }
 
-// Hosts read them as doubles of this machine.
+// Hosts read the seconds as doubles of this machine.
 Value SecondsAsBytes(const std::vector<double>& seconds) {
   return Value(
       Value::Bytes{std::string(reinterpret_cast<const char*>(seconds.data()),

@@ -12,7 +12,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// The graph format has no such function: nothing is known of what it does.
+// The graph format has no function of this name, so nothing is assumed of what
+// its nodes do.
 constexpr char kUnknownFunction[] = "dumped";
 
 // Leaves out what is nested deeper than any graph: writing it would recurse.
@@ -57,7 +58,8 @@ class Restorer {
     OrderedJson& attrs = (*node)["attrs"];
     attrs.erase("T");
     if (is_input && attrs.empty()) node->erase("attrs");
-    // What __nop and __copy promise holds for an output that is not known.
+    // Checks and plans rely on what __nop and __copy promise, and a dumped
+    // graph does not tell for which output that holds.
     const bool is_special = !is_input && IsText(attrs, "func_name") &&
                             (attrs["func_name"] == std::string(kNopFunction) ||
                              attrs["func_name"] == std::string(kCopyFunction));

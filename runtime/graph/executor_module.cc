@@ -13,7 +13,6 @@ absl::Span<const uint8_t> BytesOf(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// What a function that returns nothing returns.
 Result Done(const absl::Status& status) {
   if (!status.ok()) return status;
   return Value();
@@ -108,8 +107,6 @@ absl::StatusOr<size_t> OutputArg(const GraphExecutor& executor,
       "output", executor.NumOutputs(), args,
       [&](std::string_view name) { return OutputNamed(executor, name); });
 }
-
-// --- the functions that hosts call -------------------------------------------
 
 // TVM returns nothing from the functions that set; neither do these.
 Result SetInput(GraphExecutor& executor, PackedArgs args) {

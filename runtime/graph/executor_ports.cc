@@ -10,9 +10,6 @@
 
 namespace nodewise {
 
-// Binding of the executor's inputs and outputs: what they are called, and where
-// their tensors lie.
-
 namespace {
 
 absl::Status CheckPort(const char* what, size_t number, size_t count) {
@@ -102,9 +99,9 @@ void GraphExecutor::NoteChange(const Port& port) const {
   changes->is_bound = port.external.defined() && !port.external.is_read_only();
 }
 
-// What every way of setting an input ends with: kernels that keep something of
-// its contents, a pass that is under way and the count of missing inputs hear
-// of it here.
+// Every way of setting an input ends here: kernels that keep something of its
+// contents, a pass that is under way and the count of missing inputs hear of
+// the change.
 void GraphExecutor::MarkSet(Port* port) {
   ++input_changes_;
   NoteChange(*port);
@@ -160,7 +157,6 @@ absl::Status GraphExecutor::SetInput(std::string_view name,
   return SetInput(input, tensor);
 }
 
-// Returns which input the tensor is for, if it fits there.
 absl::StatusOr<size_t> GraphExecutor::CheckNamed(
     const NamedTensor& given) const {
   NODEWISE_ASSIGN_OR_RETURN(const size_t input, InputIndex(given.name));
@@ -259,9 +255,9 @@ absl::Status GraphExecutor::SetOutputZeroCopy(size_t output,
   NODEWISE_RETURN_IF_ERROR(CheckPort("output", output, outputs_.size()));
   Port& port = outputs_[output];
   NODEWISE_RETURN_IF_ERROR(At("output", CheckExternal(port, tensor)));
-  // What the entry holds goes with it, to where it will be and to the caller:
-  // nodes may still read it, and it is what the output shows until the next
-  // run. All of its aliases move, also one whose __nop has not run yet.
+  // The entry's contents are copied to where the entry will be, and to the
+  // caller: nodes may still read them, and the output shows them until the next
+  // run. All aliases of the entry move, also one whose __nop has not run yet.
   const uint32_t base = plan_.base_of[port.entry];
   const bool is_computed = IsComputed(EntryId{base});
   const NDArray before = EntryArray(port.entry);

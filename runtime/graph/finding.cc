@@ -5,7 +5,6 @@
 namespace nodewise {
 namespace {
 
-// Makes one visitor of several lambdas.
 template <typename... Visitors>
 struct Overloaded : Visitors... {
   using Visitors::operator()...;
@@ -126,7 +125,8 @@ std::string Finding::ToString() const {
   return text;
 }
 
-// Most findings have no expectation and no hint; their callers add these.
+// Callers add an expectation and a hint themselves, since most findings have
+// neither.
 Finding MakeFinding(const FindingKind& kind, FindingPlace place,
                     std::string found, std::vector<FindingNumber> numbers) {
   Finding finding{kind, kind.severity, std::move(place), std::move(found)};

@@ -25,8 +25,6 @@ Noted& NotedFloats() {
   return *noted;
 }
 
-// Returns a finding of what has left the environment changed: "left the
-// rounding mode changed" after `begin`.
 Finding FloatChangeFinding(const FindingKind& kind, FindingPlace place,
                            const char* begin, const FloatChange& change,
                            std::string hint = "") {

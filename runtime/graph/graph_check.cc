@@ -10,7 +10,6 @@
 namespace nodewise {
 namespace {
 
-// "1 output", "2 outputs".
 std::string Outputs(uint32_t count) {
   return fmt::format("{} output{}", count, count == 1 ? "" : "s");
 }
@@ -28,8 +27,7 @@ class Checker {
     const bool rows_are_sound = CheckRows();
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckInputCount(n);
     // A fault in the rows would otherwise be reported once for each entry
-    // behind it.
-    // Entries can be counted only on rows that are sound.
+    // behind it: entries can be counted only on rows that are sound.
     if (!rows_are_sound || !CheckEntryCount()) return;
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) CheckNode(n);
     CheckInputs();
@@ -130,7 +128,6 @@ class Checker {
     return false;
   }
 
-  // Checks that a reference names an output of a node before node `before`.
   bool CheckRef(const EntryRef& ref, const std::string& path, size_t before) {
     if (ref.node >= graph_.nodes.size()) {
       Add(path + "/0", fmt::format("node {}", ref.node),

@@ -53,8 +53,6 @@ bool ParseCallNumbers(const std::string& text, size_t tensors,
 
 }  // namespace
 
-// Making an executor, and running it.
-
 // All that can be found wrong is found here, so that a run is a loop of calls
 // without checks: the graph, the plan, the memory, each node's function and the
 // layout of its arguments.
@@ -263,7 +261,7 @@ void GraphExecutor::MakeChanges() {
     const uint32_t slot = plan_.slot_of[port.entry];
     if (plan_.base_of[port.entry] != port.entry || bases[slot] != 1) continue;
     auto changes = std::make_shared<TensorChanges>();
-    // The giver of the memory still has it.
+    // The code that gave the memory still has it.
     changes->is_lent = options_.allocate != nullptr || is_linked_[slot];
     changes_.emplace(port.entry, std::move(changes));
   }
@@ -397,7 +395,6 @@ absl::Status GraphExecutor::FinishRun() {
   return absl::OkStatus();
 }
 
-// The node, then its function, then what that said of itself.
 absl::Status GraphExecutor::CallError(const Call& call) const {
   return At(NodeTitle(graph_, call.node),
             At(graph_.node(call.node).function, call.function.Error()));

@@ -58,9 +58,8 @@ ByNode<std::string> MakeKeys(const Graph& graph) {
 
 }  // namespace
 
-// Counts the items of each list, adds the counts up to where each begins, and
-// fills the lists in the order of the members: one allocation for all lists of
-// a graph.
+// One allocation holds all lists of a graph: the counts of the items, added up,
+// say where each list begins.
 template <typename T>
 GraphIndex::Lists<T>::Lists(size_t count,
                             const std::vector<std::pair<uint32_t, T>>& members)

@@ -67,8 +67,8 @@ Names NamesOf(absl::Span<const GraphInput> inputs) {
   return names;
 }
 
-// The number is that of the node, and more of it follows while another input
-// has that very name.
+// The key ends in the node's number, which is repeated while another input has
+// that very name.
 std::string KeyOf(const GraphInput& input, const Names& names) {
   std::string key(input.name);
   do {
@@ -77,7 +77,7 @@ std::string KeyOf(const GraphInput& input, const Names& names) {
   return key;
 }
 
-// Says which inputs may be named; parameters are too many, and seldom meant.
+// Parameters are left out of the list: they are too many, and seldom meant.
 std::string OneOfThe(absl::Span<const GraphInput> inputs) {
   std::vector<std::string> names;
   for (const GraphInput& input : inputs) {
@@ -92,7 +92,7 @@ const GraphEntry& EntryOf(const Graph& graph, const GraphInput& input) {
 
 }  // namespace
 
-// A tensor that nothing reads need not be set, so it is worth knowing.
+// An input that nothing reads need not be set, so it is worth knowing.
 std::vector<GraphInput> InputsOf(const Graph& graph) {
   std::vector<bool> is_read(graph.nodes.size());
   for (const GraphNode& node : graph.nodes) {

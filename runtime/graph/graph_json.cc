@@ -111,7 +111,6 @@ std::string Quote(std::string_view text) {
   return quoted + "\"";
 }
 
-// Returns an array of what `item(i)` gives for each i.
 template <typename Item>
 std::string ArrayJson(size_t count, Item item) {
   std::string text = "[";

@@ -23,7 +23,6 @@ namespace {
 // Faults do not end the reading, so that a user sees all of them at once; a
 // value that does not belong where it is gets skipped as a whole.
 
-// Where in the document the reader stands.
 enum class Place : uint8_t {
   kTop,
   kNodes,
@@ -299,9 +298,8 @@ class GraphEvents {
     return fmt::format("the key \"{}\" for the second time", Shortened(key));
   }
 
-  // Returns what may come at the reader's place, for messages. A message says
-  // what was found and what may stand there instead; the latter follows from
-  // the place.
+  // A message says what was found and what may stand there instead, which
+  // follows from the reader's place alone.
   const char* Expected() const {
     if (depth_ == 0) return "an object (is this the graph's text?)";
     const Frame& frame = frames_[depth_ - 1];
@@ -340,8 +338,6 @@ class GraphEvents {
     }
   }
 
-  // Returns the place that an array or object opens here, or kNowhere if none
-  // may come.
   Place PlaceFor(bool is_array) {
     const auto if_so = [](bool fits, Place place) {
       return fits ? place : Place::kNowhere;
@@ -378,7 +374,6 @@ class GraphEvents {
     list->emplace();
   }
 
-  // Makes room for what an array or object at `place` holds.
   void Begin(Place place) {
     switch (place) {
       case Place::kNode:

@@ -82,9 +82,6 @@ class Locator {
     std::string key;
   };
 
-  // Returns the node of the tree for the next value, or null if it is not
-  // wanted. An array's items are called by their numbers, an object's by the
-  // last key.
   PathTree* Coming() {
     if (stack_.empty()) return root_;
     const Frame& frame = stack_.back();
@@ -99,7 +96,7 @@ class Locator {
     tree->offset =
         std::min(text.find_first_not_of(" \t\r\n,:", last_end_), text.size());
   }
-  // Inside of what is not wanted nothing is counted.
+  // Inside of a value that is not wanted nothing is counted.
   bool Scalar() {
     if (skipped_ == 0) {
       Note(Coming());
@@ -146,7 +143,6 @@ class Locator {
   size_t last_end_ = 0;
 };
 
-// Where a fault's value begins.
 struct Spot {
   size_t offset;
   Diagnostic* diagnostic;

@@ -16,7 +16,6 @@
 namespace nodewise {
 namespace {
 
-// The number by which TVM knows a list of named tensors.
 constexpr uint64_t kListMagic = 0xF7E58D4F05049CB7;
 
 // dmlc's stream interface over a file that appears when it is complete. The
@@ -120,7 +119,6 @@ absl::Status ReadTensorCount(ByteReader* reader, AtEnd at_end,
                          count, num_names));
 }
 
-// Puts the tensor's name into a message about its bytes.
 absl::Status ForTensor(const absl::Status& status, std::string_view name) {
   return absl::Status(status.code(),
                       fmt::format("{} (tensor {})", MessageOf(status), name));

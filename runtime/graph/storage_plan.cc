@@ -47,7 +47,6 @@ class PlanChecker {
     }
   }
 
-  // Checks `later`, which is written to the slot that `earlier` is in.
   void CheckPair(EntryId earlier, EntryId later) {
     const Lifetime& first = index_.LifetimeOf(earlier);
     const Lifetime& second = index_.LifetimeOf(later);

@@ -73,7 +73,7 @@ size_t RoundUp(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// By GuardedMemory::Access.
+// Indexed by GuardedMemory::Access.
 constexpr int kProtections[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
 
 // Opens the block with its guard pages. Signal handlers may call it.
@@ -125,7 +125,6 @@ GuardedMemory::GuardedMemory(size_t red_zone, uint8_t zone_byte,
 GuardedMemory::~GuardedMemory() {
   const bool has_strays = census_.HasLeftThreads();
   for (const Block& block : blocks_) {
-    // A thread that goes on writing there must not end the process.
     if (has_strays) {
       madvise(block.map, block.map_bytes, MADV_DONTNEED);
       (void)OpenAll(block);

@@ -28,7 +28,6 @@ using Access = GuardedMemory::Access;
 // No reader goes through more, and every node may have some.
 constexpr size_t kMostFindings = 1000;
 
-// Slots that are blocks of guarded memory, with their numbers.
 using BlockOfSlot = std::unordered_map<uint32_t, size_t>;
 
 // The damage to one block while a node ran: inside the entry that it holds
@@ -137,7 +136,6 @@ class MemoryObserver : public NodeObserver {
     return absl::OkStatus();
   }
 
-  // Opens everything and looks at the graph's outputs.
   void AfterPass(const RunView&, const absl::Status& status) override {
     memory_.Watch(false);
     // Nothing is accessible yet, so that what threads left behind do shows.
@@ -202,7 +200,6 @@ class MemoryObserver : public NodeObserver {
     return plan_.slots[plan_.slot_of[Index(base)]].storage_id;
   }
 
-  // Returns the block that a base entry is in, or null.
   const size_t* BlockOf(EntryId base) const {
     const size_t& block = block_of_slot_[plan_.slot_of[Index(base)]];
     if (block == SIZE_MAX) return nullptr;
@@ -211,8 +208,6 @@ class MemoryObserver : public NodeObserver {
     return data == memory_.block(block).data ? &block : nullptr;
   }
 
-  // Returns the entry that lies where a base entry should, if that is another;
-  // else kNoEntry.
   EntryId OtherOwner(EntryId base) const {
     const size_t* const block = BlockOf(base);
     if (block == nullptr || owner_[*block] == base) return kNoEntry;
@@ -249,7 +244,6 @@ class MemoryObserver : public NodeObserver {
     }
   }
 
-  // Checks that the node finds in every slot what it expects there.
   void CheckOwners(NodeId node) {
     std::vector<EntryId> seen;
     for (const EntryRef& ref : graph_.node(node).inputs) {
@@ -419,8 +413,8 @@ class MemoryObserver : public NodeObserver {
     Report(memory_kinds::kTensorChanged, node, kNoEntry, std::move(change));
   }
 
-  // A change that a node has made is put back, so that the next one meets what
-  // it would without.
+  // A change that a node has made is put back, so that the next node meets the
+  // process as it would without the change.
   void CheckProcess(NodeId node) {
     constexpr size_t kNamedChanges = 3;
     const auto changes = process_->ChangesIn(ProcessState::Capture());
@@ -431,9 +425,10 @@ class MemoryObserver : public NodeObserver {
            "left the process changed: " + ListOf(changes, kNamedChanges));
   }
 
-  // Bytes inside of an argument can only be a write to an input, since outputs
-  // are open; inside of another block they are stray. Those beside it belong to
-  // the node's own argument if it has the block, else they are wild.
+  // Damage inside of an argument's block can only be a write to an input, since
+  // outputs are open; inside of another block it is stray. Damage beside a
+  // block belongs to the node's own argument if the node has the block, else it
+  // is wild.
   void ReportDamage(NodeId node, size_t block, TrappedAccess access,
                     const BlockDamage& damage) {
     const auto found = roles_.find(block);
@@ -538,14 +533,12 @@ class MemoryObserver : public NodeObserver {
   std::vector<EntryId> owner_;         // By block: the base entry in it.
   std::map<size_t, Role> roles_;       // By block, of the running node.
   std::vector<ForeignInput> foreign_inputs_;
-  // The arguments of the running node.
   std::optional<ArgumentRecord> arguments_;
   std::optional<ProcessState> process_;  // Before the running node.
 };
 
-// Gives an executor its slots. The executor that is given its slots holds on to
-// this through the arrays it gets, so that the memory outlives every one of
-// them.
+// The executor that is given these slots holds on to this through the arrays it
+// gets, so that the memory outlives every one of them.
 struct SlotMemory {
   static absl::StatusOr<NDArray> Allocate(
       const std::shared_ptr<SlotMemory>& self, uint32_t slot, size_t bytes,

@@ -23,8 +23,7 @@ constexpr uint8_t kOtherPoisonByte = 0x41;
 // other's traps.
 std::atomic<bool> is_sanitizing{false};
 
-// Returns the first entry that two runs disagree on, or none. By the number of
-// the entry, which is the order in which a run makes them.
+// Entries are compared by number, which is the order in which a run makes them.
 std::optional<EntryId> FirstDifference(const GuardedRunResult& a,
                                        const GuardedRunResult& b) {
   const auto [in_a, in_b] = std::mismatch(a.hashes.begin(), a.hashes.end(),
@@ -33,7 +32,6 @@ std::optional<EntryId> FirstDifference(const GuardedRunResult& a,
   return EntryId{static_cast<uint32_t>(in_a - a.hashes.begin())};
 }
 
-// The runs of one call of Sanitize() and what they show together.
 class Sanitizer {
  public:
   Sanitizer(const ExecutorMaker& make, const SanitizeOptions& options)
@@ -102,10 +100,10 @@ class Sanitizer {
     first_.findings.push_back(seen);
   }
 
-  // Reports the first entry that differs in `other`, unless a known finding may
-  // be the reason, or a repetition of either run makes something else too: then
-  // it is not what tells the two apart that matters. They are repeated in an
-  // order in which no counter of calls with a short period looks like that.
+  // A difference is not reported if a known finding may be the reason. If a
+  // repetition of either run differs from it, that is reported instead, since
+  // what makes the two runs differ cannot be told then. In the order of the
+  // repetitions no counter of calls with a short period looks steady.
   absl::Status Judge(const GuardedRunResult& other,
                      const GuardedRunSettings& other_settings,
                      const FindingKind& kind, const char* what) {
@@ -133,7 +131,8 @@ class Sanitizer {
   bool IsExplained(EntryId entry) const {
     const NodeId maker = first_.places[entry].node.node;
     return std::ranges::any_of(first_.findings, [&](const SeenFinding& seen) {
-      // The environment was put back before it could do anything.
+      // A changed floating-point environment was put back before it could
+      // change a result.
       return !(seen.finding.kind == float_kinds::kLeftChanged) &&
              Index(seen.node()) <= Index(maker);
     });
@@ -195,7 +194,6 @@ StoragePlan PrivatePlan(const GraphIndex& index) {
     if (is_input) input_slot = made.slot_of[e];
     made.slots.push_back(plan.slots[plan.slot_of[e]]);
   }
-  // Each slot becomes as large as what is in it now.
   for (StorageSlot& slot : made.slots) slot.bytes = 0;
   for (uint32_t e = 0; e < made.slot_of.size(); ++e) {
     size_t& bytes = made.slots[made.slot_of[e]].bytes;

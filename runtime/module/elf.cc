@@ -247,7 +247,6 @@ class Parser {
   }
 
  private:
-  // Returns kDataLoss, beginning with the place.
   template <typename... Args>
   absl::Status Damaged(fmt::format_string<Args...> format,
                        Args&&... args) const {
@@ -473,7 +472,7 @@ class Parser {
     return count;
   }
 
-  // Its messages name the byte in the file, not in the table.
+  // The reader's messages name the byte in the file, not in the table.
   absl::StatusOr<ByteReader> ReaderAt(uint64_t address,
                                       const char* what) const {
     NODEWISE_ASSIGN_OR_RETURN(const Bytes bytes, BytesAt(file_, address));
@@ -548,7 +547,6 @@ class Parser {
   DynamicSection dynamic_;
 };
 
-// Returns whether two ranges, given by address and size, share an address.
 bool Overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size) {
   return a < b ? b - a < a_size : a - b < b_size;
 }

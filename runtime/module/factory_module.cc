@@ -13,7 +13,6 @@
 namespace nodewise {
 namespace {
 
-// A graph with its parameters, waiting for someone to create an executor.
 class GraphFactoryModule final : public Module {
  public:
   GraphFactoryModule(std::string graph_json, std::string name,

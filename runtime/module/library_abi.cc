@@ -41,13 +41,11 @@ bool IsFfiContext(std::string_view name) {
          std::end(kFfiContextNames);
 }
 
-// Returns whether the runtime writes a pointer into the variable of that name.
 bool IsSetByRuntime(std::string_view name) {
   return name.starts_with("__TVM") || name == "__tvm_module_ctx" ||
          IsFfiContext(name);
 }
 
-// Returns whether it is a function that describes others of the library.
 bool IsDescription(std::string_view name) {
   return name.starts_with("__tvm_ffi__metadata_") ||
          name.starts_with("__tvm_ffi__doc_") || IsFfiContext(name) ||

@@ -97,8 +97,6 @@ namespace {
 
 constexpr char kContextName[] = "__tvm_module_ctx";
 
-// --- What compiled code calls ------------------------------------------------
-
 // A table holds functions of all types by their address.
 template <typename Function>
 void* Address(Function* function) {
@@ -154,8 +152,6 @@ void GiveFfiContext(const Symbols& symbols) {
     *static_cast<void**>(variable) = &symbols.context();
   }
 }
-
-// --- The modules of a blob ---------------------------------------------------
 
 // Constants for the functions of a vendor compiler's module: handed to
 // `__init_SYMBOL` before SYMBOL is first used.
@@ -230,9 +226,9 @@ class ConstantsModule final : public Module {
   std::vector<std::string_view> initialised_;
 };
 
-// Code that this build cannot run from here, known by name and refused only
-// when it is called: that of a device. Bytecode runs as a graph, and its
-// imports have the kernels, so that it has no functions here.
+// Code for a device is known by name and refused only when it is called, since
+// this build cannot run it from here. Bytecode has no functions here: it runs
+// as a graph, and its imports have the kernels.
 class DeviceCodeModule final : public Module {
  public:
   DeviceCodeModule(std::string kind, std::vector<std::string> functions)
@@ -272,8 +268,7 @@ Ref<Module> MakeFactory(const GraphFactoryItem& item,
                           std::string(item.module_name), std::move(params));
 }
 
-// Makes the module that an item of a library's blob stands for. It borrows the
-// library's memory and keeps the library loaded.
+// The module borrows the library's memory and keeps the library loaded.
 Ref<Module> MakeBlobModule(const BlobItem& item, const Ref<Symbols>& symbols) {
   std::string kind(item.key);
   if (const auto* factory = std::get_if<GraphFactoryItem>(&item.content)) {
@@ -294,8 +289,8 @@ Ref<Module> MakeBlobModule(const BlobItem& item, const Ref<Symbols>& symbols) {
   return MakeRef<DeviceCodeModule>(std::move(kind), std::move(functions));
 }
 
-// Makes the modules of the blob, linked as its import tree says. The parser has
-// checked the indices, and that no circle of imports comes of them.
+// The parser has checked the indices of the import tree, and that no circle of
+// imports comes of them.
 absl::StatusOr<std::vector<Ref<Module>>> MakeModules(
     const ModuleBlob& blob, const Ref<Symbols>& symbols) {
   std::vector<Ref<Module>> modules;

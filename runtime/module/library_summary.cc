@@ -92,7 +92,6 @@ void AddFfiEvidence(const ElfFile& elf, EvidenceList* found) {
                "functions are looked up in the environment: 0.25 or earlier");
 }
 
-// In which releases TVM put a module of a kind into libraries.
 struct KindEvidence {
   std::string_view kind;
   Evidence sign;
@@ -278,8 +277,8 @@ absl::Status ReadModules(const ElfFile& elf, LibrarySummary* summary) {
   return absl::OkStatus();
 }
 
-// Fills in what a TVM-FFI library carries; returns false if it has no bytecode.
-// Only the bytecode is of interest; kernels for devices may stand beside it.
+// Only the bytecode of a TVM-FFI library is of interest; kernels for devices
+// may stand beside it.
 absl::StatusOr<bool> FindModern(const ElfFile& elf, LibraryBytecode* found) {
   NODEWISE_ASSIGN_OR_RETURN(const LibraryBin bin, BinOf(elf, &found->where));
   for (const LibraryBinModule& module : bin.modules) {

@@ -23,8 +23,6 @@ constexpr std::string_view kDeviceKeys[] = {
     "cuda",   "opencl", "rocm", "hip",     "metal",
     "vulkan", "webgpu", "aocl", "sdaccel", "aocl_sw_emu"};
 
-// --- Imports, which both formats write as rows of one long list --------------
-
 using Imports = std::vector<std::vector<uint32_t>>;
 
 struct ImportTree {
@@ -105,8 +103,6 @@ absl::StatusOr<Imports> PlaceImports(const ByteReader& reader,
   if (IsAcyclic(imports)) return imports;
   return reader.ErrorAt(start, "modules import each other in a circle");
 }
-
-// --- The items of a blob -----------------------------------------------------
 
 absl::StatusOr<std::vector<std::string_view>> ReadStrings(ByteReader* reader,
                                                           const char* what) {

@@ -243,7 +243,6 @@ absl::StatusOr<LibraryFacts> ReadFacts(const std::string& path) {
   return facts;
 }
 
-// Returns the table's object for a handle that dlopen just gave us, or null.
 absl::StatusOr<Ref<Symbols>> AlreadyOpen(void* handle,
                                          const LibraryFacts& facts) {
   OpenLibraries& open = OpenLibraries::Get();
@@ -275,7 +274,7 @@ void* LoadCheckingFloats(const std::string& path, int flags) {
   }
   const FloatEnvironment after = CandidateFloats();
   if (after == before) return handle;
-  // In a host the threads of the pool keep theirs, as TVM's do.
+  // In a host the threads of the pool keep their own environment, as TVM's do.
   if (HasDefaultFloats()) CandidateFloatsChanged();
   NoteLibraryFloats(path, {before, after});
   return handle;
@@ -304,8 +303,8 @@ absl::StatusOr<Ref<Symbols>> OpenSharedLibrary(const std::string& path) {
   const std::lock_guard opening(open.opening);
   int flags = RTLD_LAZY | RTLD_LOCAL;
   if (facts.makes_objects) {
-    // The objects that it makes may outlive its last module, and its code
-    // deletes them.
+    // The objects that the library makes may outlive its last module, and its
+    // code deletes them.
     flags |= RTLD_NODELETE;
     SetModuleWrapper(&WrapTvmModule);
   }

@@ -67,7 +67,8 @@ int FindForCode(void* context, const char* name, const char* symbol,
 }
 
 // A function with C linkage is one and the same in every namespace, so these
-// are what the headers declare, and say what they use without its namespace.
+// are the functions that the headers declare, and they use names of nodewise
+// without a prefix.
 extern "C" {
 
 void TVMAPISetLastError(const char* message) {
@@ -194,8 +195,8 @@ __attribute__((weak)) uint16_t __gnu_f2h_ieee(float value) {
 __attribute__((weak)) float __gnu_h2f_ieee(uint16_t value) {
   return HalfToFloat(value);
 }
-// LLVM up to 14 takes its result from an integer register, LLVM from 15 on and
-// GCC from one for vectors, and all of them find this one.
+// The result is in two registers: LLVM up to 14 takes it from one for integers,
+// LLVM from 15 on and GCC from one for vectors.
 #ifdef __x86_64__
 struct HalfInBothRegisters {
   uint64_t integer;

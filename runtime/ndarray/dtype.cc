@@ -54,8 +54,6 @@ static_assert(AllHaveNames(ElementTypes{}), "an element type has no name");
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Takes decimal digits off the front of `text`; false if there are none or the
-// number is above `limit`.
 bool TakeNumber(std::string_view* text, uint32_t limit, uint32_t* number) {
   const char* const begin = text->data();
   const auto [end, error] =

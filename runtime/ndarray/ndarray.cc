@@ -14,7 +14,6 @@
 namespace nodewise {
 namespace {
 
-// Where the memory of a tensor comes from.
 struct Memory {
   std::shared_ptr<void> owner;  // The owner of borrowed memory.
   Device* device = nullptr;     // Where `block` was allocated; else null.
@@ -75,7 +74,6 @@ struct NDArray::Box : Described, Memory {
 
 namespace {
 
-// A managed tensor of ours and the array that it keeps alive.
 struct ManagedNDArray {
   DLManagedTensor managed{};
   NDArray array;
@@ -159,7 +157,6 @@ void CopyElements(const DLTensor& from, const DLTensor& to, Width width) {
   });
 }
 
-// Describes memory of the host as a compact tensor of the same shape and type.
 DLTensor HostMemoryFor(const DLTensor& tensor, const void* data) {
   return TensorOver(data, ShapeOf(tensor), tensor.dtype, kCpu);
 }

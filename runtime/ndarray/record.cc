@@ -10,8 +10,6 @@
 namespace nodewise {
 namespace {
 
-// --- Records of tensors in files ---
-
 constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
 
 // TVM counts ceil(bits / 8) bytes an element and forgets the lanes, so it saves
@@ -99,7 +97,6 @@ absl::StatusOr<TensorRecord> ReadTensorRecord(ByteReader* reader) {
   return record;
 }
 
-// The device is always the CPU, and the reserved fields are 0.
 void WriteRecordHead(absl::Span<const int64_t> shape, DLDataType dtype,
                      dmlc::Stream* stream) {
   stream->Write(kTensorMagic);

@@ -62,7 +62,7 @@ struct alignas(64) Totals {
   uint64_t zeros;
 };
 
-// Joins lanes i and i + n/2, and so on, until one is left.
+// Lanes are joined in one fixed order, which all levels share.
 template <typename Number, size_t n, typename Join>
 Number Folded(const Number (&lanes)[n], Join join) {
   Number rest[n / 2];

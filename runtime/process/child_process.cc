@@ -240,7 +240,8 @@ int RunInThread(absl::FunctionRef<void()> work) {
   if (rc != 0) rc = pthread_create(&thread, nullptr, run, &work);
   pthread_attr_destroy(&attributes);
   if (rc != 0) return rc;
-  // Signals that the work sends to its process it gets itself, and at once.
+  // This thread blocks all signals, so that the work itself gets those that it
+  // sends to its process, and at once.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -285,7 +286,6 @@ int RunInThread(absl::FunctionRef<void()> work) {
   _exit(0);
 }
 
-// Calls until no signal interrupts the call, and returns its result.
 template <typename Call>
 auto Uninterrupted(Call call) {
   auto result = call();
@@ -295,7 +295,7 @@ auto Uninterrupted(Call call) {
 
 // Collects a child; returns false if it was collected before.
 bool Collect(pid_t child, int* wait_status) {
-  // As long as it is not collected, the number is still its own, and its
+  // As long as a child is not collected, its number is still its own, and its
   // group's.
   siginfo_t info{};
   const int rc = Uninterrupted([&] {
@@ -458,7 +458,7 @@ int64_t RunningChild::CpuWaitMs() const {
   return longest_ns / 1'000'000;
 }
 
-// Returns false if that took too long.
+// Returns false if the child has not ended in time.
 bool RunningChild::WaitForEnd(int64_t limit_ms) const {
   auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
   int64_t waited_before = limit_ms > 0 ? CpuWaitMs() : 0;

@@ -80,8 +80,8 @@ class Reader : public PipeReader {
   enum class Polled { kBytes, kEnd, kNothing };
 
   // Puts `end` off by the time that the child has waited for a processor;
-  // without such a wait, the child counts as silent. What it had waited before
-  // its last message is not known, and may be given once.
+  // without such a wait, the child counts as silent. How long it had waited
+  // before its last message is not known, and that time may be given once, too.
   void ExtendDeadline(Clock::time_point* end,
                       std::optional<int64_t>* waited_before) {
     const int64_t waited = child_.CpuWaitMs();

@@ -66,7 +66,7 @@ size_t HashOfEnvironment() {
   size_t hash = 0;
   for (char** variable = environ; variable != nullptr && *variable != nullptr;
        ++variable) {
-    // The order does not matter.
+    // A sum, since the order of the variables does not matter.
     hash += std::hash<std::string_view>()(*variable);
   }
   return hash;

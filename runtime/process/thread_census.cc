@@ -43,7 +43,6 @@ bool WaitsInOpenMp(pid_t thread) {
          info.dli_fname != nullptr && IsOpenMp(info.dli_fname);
 }
 
-// Whether OpenMP's code is at the bottom of the calling thread's stack.
 bool IsOpenMpThread() {
   constexpr int kMostFrames = 64;
   constexpr int kAtBottom = 4;

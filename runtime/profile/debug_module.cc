@@ -51,7 +51,6 @@ absl::StatusOr<EntryId> OutputOf(const Graph& graph, NodeId node, int output) {
                     NodeTitle(graph, node), count);
 }
 
-// Returns where a node runs: where its first output is, or else its input.
 DLDevice DeviceOf(const DebugExecutor& executor, NodeId node) {
   const auto outputs = executor.OutputsOf(node);
   if (!outputs.empty()) return outputs[0]->device;
@@ -109,14 +108,12 @@ Result GetOutputByLayer(DebugModule& self, PackedArgs args) {
   return Deliver(self, entry, args, 2);
 }
 
-// (node): runs up to it, and hands nothing out.
 Result ExecuteNode(DebugModule& self, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(self, args));
   NODEWISE_RETURN_IF_ERROR(self.RunUntil(node));
   return Value();
 }
 
-// (node, output): a copy on the CPU.
 Result GetNodeOutput(DebugModule& self, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const EntryId entry, EntryArguments(self, args));
   NODEWISE_ASSIGN_OR_RETURN(const NDArray array, self.debug().ReadEntry(entry));
@@ -135,7 +132,6 @@ Result RunIndividual(DebugModule& self, PackedArgs args) {
                           : SecondsOfNodesAsBytes(seconds);
 }
 
-// (node, timing arguments as RunIndividual): the seconds of that node alone.
 Result RunIndividualNode(DebugModule& self, PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const NodeId node, NodeArgument(self, args));
   NODEWISE_ASSIGN_OR_RETURN(const RepeatOptions options,
@@ -189,13 +185,12 @@ Result SetDumpRoot(DebugModule& self, PackedArgs args) {
   return Value();
 }
 
-// The folder of the last run's dump; an error if it could not be written.
 Result GetDumpFolder(DebugModule& self, PackedArgs) {
   NODEWISE_RETURN_IF_ERROR(self.debug().dump_status());
   return Value(self.debug().dump_folder());
 }
 
-// These are TVM's names but for those that begin with ours.
+// The names are TVM's, but for those that begin with ours.
 struct MethodRow {
   std::string_view name;
   Result (*method)(DebugModule& self, PackedArgs args);

@@ -81,8 +81,7 @@ constexpr EventRow kEvents[] = {
     Software("cpu-migrations", PERF_COUNT_SW_CPU_MIGRATIONS, true),
 };
 
-// Returns the descriptor of a counter of one event in one thread, or minus the
-// number of the error.
+// Returns a descriptor, or minus the number of the error.
 int Open(const EventRow& event, pid_t thread) {
   perf_event_attr attr{};
   attr.size = sizeof(attr);
@@ -103,7 +102,6 @@ int Open(const EventRow& event, pid_t thread) {
   return fd < 0 ? -errno : static_cast<int>(fd);
 }
 
-// Says what would allow counting the event.
 std::string HintFor(const EventRow& event, int error,
                     const std::string& paranoid) {
   const int wanted = event.in_kernel ? 1 : 2;
@@ -152,7 +150,6 @@ absl::Status OpenError(const EventRow& event, int error) {
       HintFor(event, error, paranoid));
 }
 
-// Returns the system's numbers of all threads of this process.
 std::vector<pid_t> Threads() {
   std::error_code ignored;
   std::vector<pid_t> threads = NumbersInFolder("/proc/self/task", &ignored);

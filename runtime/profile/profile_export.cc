@@ -1,5 +1,3 @@
-// The forms of a profile for other programs: CSV, JSON and a trace.
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,8 +27,6 @@ double CountAt(const NodeCounts& counts, NodeId node) {
   if (Index(node) < counts.by_node.size()) return counts.by_node[Index(node)];
   return std::numeric_limits<double>::quiet_NaN();
 }
-
-// --- CSV ---
 
 // A cell that is not a number would turn a column of numbers into one of text
 // for most readers, so what is not finite is left empty.
@@ -108,8 +104,6 @@ std::vector<std::string> CsvCells(const Graph& graph, const Profile& profile,
   return cells;
 }
 
-// --- JSON ---
-
 // Returns the start and end of a node in each run, and puts the end into `now`,
 // by run. A node that takes no time lies where the one before it ended.
 Json IntervalsJson(const Profile& profile, NodeId node,
@@ -127,7 +121,6 @@ Json IntervalsJson(const Profile& profile, NodeId node,
   return intervals;
 }
 
-// The figures first, then the measurements that they were calculated from.
 Json InPlaceJson(const Profile& profile, const NodeProfile& figures,
                  Json intervals) {
   Json json;
@@ -198,8 +191,6 @@ Json SummaryJson(const ProfileSummary& summary, bool has_plain) {
           {"plain_run_min_us", plain(summary.plain_min_us)},
           {"peak_live_bytes", summary.peak_live_bytes}};
 }
-
-// --- Trace ---
 
 // Tracks are threads of the trace. The workers follow the nodes, so that the
 // nodes are at the top however many there are.

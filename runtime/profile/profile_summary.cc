@@ -38,8 +38,8 @@ void AddSpread(const Profile& profile, NodeProfile* figures) {
   figures->p99_us = PercentileOf(times, 99);
 }
 
-// This is the least that the node must move; caches and padding may make it
-// more.
+// The traffic is the least that the node must move; caches and padding may make
+// it more.
 void AddTraffic(const GraphIndex& index, NodeProfile* figures) {
   if (index.IsFree(figures->node)) return;
   const Graph& graph = index.graph();

@@ -28,7 +28,6 @@ std::string ShapeOfOutput(const Graph& graph, NodeId node, uint32_t output) {
   return ShapeToString(graph.entry(graph.EntryOf(node, output)).shape);
 }
 
-// Returns a moment of the wall clock as HH:MM:SS.ffffff of local time.
 std::string ClockText(int64_t wall_us) {
   const std::time_t seconds = wall_us / 1000000;
   std::tm local{};
@@ -118,7 +117,6 @@ std::vector<TableRow> MeasurementRows(const Graph& graph,
 constexpr size_t kNameColumn = 0;
 constexpr size_t kOpsColumn = 1;
 
-// Leaves out the functions' names where all are those of their nodes.
 void DropRepeatedOps(std::vector<std::string>* header,
                      std::vector<TableRow>* rows) {
   for (const TableRow& row : *rows) {
@@ -223,7 +221,7 @@ std::string ProfileFooter(const ProfileSummary& summary,
     text += fmt::format(
         "\ncost       {:>12.2f} us  {:.2f} % of the plain run, by the means",
         cost, percent(cost, summary.plain_us));
-    // Then something else ran now and then, and no mean says much.
+    // A mean so far above the median says that something else ran now and then.
     constexpr double kNoisy = 1.2;
     if (summary.plain_us > kNoisy * summary.plain_median_us) {
       text += fmt::format(

@@ -13,8 +13,8 @@
 namespace nodewise {
 namespace {
 
-// Copies the characters that are UTF-8 and whose first byte is kept; what
-// stands for each other byte is `stand_in` of it.
+// Keeps the characters of UTF-8 whose first byte `keeps` accepts; `stand_in`
+// gives the text in place of any other byte.
 template <typename Keeps, typename StandIn>
 std::string CopyCharacters(std::string_view text, Keeps keeps,
                            StandIn stand_in) {

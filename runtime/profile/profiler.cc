@@ -52,7 +52,6 @@ class TaskLog final : public TaskObserver {
     spans_.push_back({start_ns, end_ns, known.first->second, NodeId{}});
   }
 
-  // Returns the spans since the last time.
   std::vector<WorkerSpan> DrainSpans() {
     const std::lock_guard lock(mutex_);
     return std::exchange(spans_, {});
@@ -91,7 +90,6 @@ class WorkerObserver : public NodeObserver {
     return absl::OkStatus();
   }
 
-  // Returns the spans, in the order of nodes.
   std::vector<WorkerSpan> TakeSpans() { return std::move(spans_); }
 
  private:
@@ -201,12 +199,14 @@ absl::StatusOr<Profile> Profiler::Run(const Options& options) {
 // Plain and timed runs alternate, so that a machine that gets slower or faster
 // meanwhile does so for both, and the difference stays the cost of timing.
 absl::Status Profiler::TimePairs(const Options& options, Profile* profile) {
-  // Memory grows with the runs measured: there may never be as many as wanted.
+  // Memory grows with the runs that were measured, and is not taken for all of
+  // them in advance: there may never be as many as wanted.
   const int64_t pairs = int64_t{options.warm_up} + options.runs;
   for (int64_t i = 0; i < pairs; ++i) {
     int64_t plain = 0;
     NodeTime timed;
-    // The second finds warmer caches, so they take turns.
+    // The second run of a pair finds warmer caches, so the two kinds take turns
+    // at being first.
     for (const bool is_plain : {i % 2 == 0, i % 2 != 0}) {
       const NotedRun run(executor_->graph().text.name);
       const int64_t start = ClockNanoseconds();

@@ -126,8 +126,6 @@ Result MakeCount(PackedArgs args) {
   return Value(MakeRef<CellObject>(Cell(count)));
 }
 
-// --- Reading and printing reports ---
-
 absl::StatusOr<Ref<TvmReport>> TakeReport(PackedArgs args) {
   return args.ObjectAt<TvmReport>(0, "a profiling report");
 }
@@ -140,7 +138,6 @@ absl::StatusOr<bool> TakeFlag(PackedArgs args, int index) {
   return flag != 0;
 }
 
-// (report, sort, aggregate, column sums)
 Result AsTable(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, TakeReport(args));
   NODEWISE_ASSIGN_OR_RETURN(const bool sort, TakeFlag(args, 1));
@@ -149,14 +146,12 @@ Result AsTable(PackedArgs args) {
   return Value(ReportTable(*report, sort, aggregate, col_sums));
 }
 
-// (report)
 template <std::string (*kWrite)(const TvmReport&)>
 Result WriteReport(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<TvmReport> report, TakeReport(args));
   return Value(kWrite(*report));
 }
 
-// (text) -> report
 Result FromJson(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string_view text, args.TextAt(0));
   NODEWISE_ASSIGN_OR_RETURN(Ref<TvmReport> report, ParseReport(text));
@@ -179,7 +174,6 @@ Result CallProfiled(const Ref<Module>& module, const std::string& name,
   return Value(MapObject::Make({}));
 }
 
-// (module, function, device type, number, warm-up calls, collectors)
 Result ProfileFunction(PackedArgs args) {
   NODEWISE_ASSIGN_OR_RETURN(const Ref<Module> module,
                             args.ObjectAt<Module>(0, "module"));

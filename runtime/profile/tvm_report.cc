@@ -21,13 +21,10 @@ namespace {
 using Cell = TvmReport::Cell;
 using Row = TvmReport::Row;
 
-// --- Making a report ---
-
 Cell Microseconds(const NodeTime& time) {
   return TvmReport::Duration{static_cast<double>(time.Duration()) / 1e3};
 }
 
-// "cpu0".
 std::string DeviceKey(DLDevice device) {
   return DeviceTypeName(DeviceTypeOf(device)) +
          std::to_string(device.device_id);
@@ -70,8 +67,6 @@ Row CallOf(const Graph& graph, NodeId id, const NodeTime& time,
   }
   return row;
 }
-
-// --- Writing it ---
 
 std::string CsvCell(const Cell& cell) {
   if (const double* const number = NumberOf(cell)) {

@@ -38,7 +38,6 @@ bool Contains(const Names& names, std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// Returns the text after the first mark, or all of it.
 std::string_view Behind(std::string_view mark, std::string_view text) {
   const size_t at = text.find(mark);
   return at == std::string_view::npos ? text : text.substr(at + mark.size());
@@ -159,7 +158,6 @@ class ReportEvents {
   bool InCell() const {
     return !stack_.empty() && stack_.back().level == Level::kCell;
   }
-  // Whether the value of this part of the report comes next.
   bool IsAtPart(std::string_view part) const {
     return !stack_.empty() && stack_.back().level == Level::kReport &&
            stack_.back().key == part;
@@ -177,7 +175,6 @@ class ReportEvents {
     return path;
   }
 
-  // Returns what may come at the parser's place.
   std::string Expected() const {
     if (IsAtPart("calls")) return "an array";
     if (!InCell()) {

@@ -183,8 +183,6 @@ struct Column {
 
 using ColumnNumbers = std::map<std::string_view, size_t>;
 
-// First every key that occurs, by its bytes, then those with a fixed place in
-// front of them.
 ColumnNumbers NumberColumns(const std::vector<Row>& rows) {
   ColumnNumbers numbers;
   for (const Row& row : rows) {

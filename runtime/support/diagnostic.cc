@@ -23,8 +23,6 @@ constexpr std::string_view kColon = ": ";
 constexpr std::string_view kDidYouMean = "; did you mean ";
 constexpr std::string_view kExpected = ", expected ";
 
-// Returns whether a part of a message, as it stands between two colons, names a
-// place within a file.
 bool IsPlace(std::string_view part) {
   // A sentence may begin with such a word too, but not one so short.
   if (std::count(part.begin(), part.end(), ' ') > 2) return false;

@@ -121,7 +121,8 @@ void OnCrash(int signal_number) {
   raise(signal_number);  // Blocked until this returns.
 }
 
-// The stack cannot grow either when there is no memory.
+// The handler has a stack of its own, since a thread's cannot grow either when
+// there is no memory.
 alignas(16) char signal_stack[128 << 10];
 
 void CatchCrashes() {

@@ -29,7 +29,6 @@ namespace fs = std::filesystem;
 // Records are written field by field; these small writes are gathered.
 constexpr size_t kBufferBytes = 1 << 18;
 
-// Opens a regular file for reading and tells its size, if `size` is not null.
 absl::StatusOr<OpenDescriptor> OpenRegular(const std::string& path,
                                            size_t* size = nullptr) {
   // O_NONBLOCK: a named pipe must be refused, not waited for.
@@ -197,8 +196,8 @@ void MappedFile::Unmap::operator()(const uint8_t* data) const {
   munmap(const_cast<uint8_t*>(data), size);
 }
 
-// A link leads to a file that the user means; a new file at the place of the
-// link would take that away.
+// A link leads to the file that the user means, so a new file must not take the
+// place of the link.
 absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
   OutputFile file(path);
   mode_t mode = 0666;
@@ -242,7 +241,7 @@ absl::Status OutputFile::OpenBeside(mode_t mode) {
     const std::string name =
         fmt::format("{}.{}_{}.part", begin, getpid(), count++);
     temporary_ = place.parent_path() / name;
-    // A signal right behind open() must find it.
+    // A signal right behind open() must find the file registered.
     unfinished_ = LeftBehind::Path(temporary_);
     descriptor_ = OpenDescriptor(open(temporary_.c_str(), flags, mode));
     if (descriptor_.get() >= 0) return absl::OkStatus();
@@ -260,7 +259,6 @@ OutputFile::~OutputFile() {
   if (!is_in_place()) unlink(temporary_.c_str());
 }
 
-// What is larger than the buffer goes past it.
 absl::Status OutputFile::Write(const void* data, size_t size) {
   const char* bytes = static_cast<const char*>(data);
   if (buffer_.size() + size > kBufferBytes) NODEWISE_RETURN_IF_ERROR(Flush());
@@ -403,7 +401,7 @@ absl::Status SyncDescriptor(int descriptor, const std::string& path) {
   return SystemError(path, "cannot write to the disk");
 }
 
-// What is there before is remembered by name, and stays.
+// Files that the folder holds already are remembered by name, and stay.
 absl::StatusOr<MadeFolder> MadeFolder::Make(const std::string& path) {
   MadeFolder folder;
   folder.is_new_ = mkdir(path.c_str(), 0777) == 0;

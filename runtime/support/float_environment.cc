@@ -59,7 +59,6 @@ std::string RoundingText(int before, int after) {
                      RoundingName(after), RoundingName(before));
 }
 
-// "a, b and c".
 std::string Joined(const std::vector<std::string>& parts) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -103,8 +102,8 @@ void WriteX87(uint16_t word) {
   asm volatile("fnclex\n\tfldcw %0" : : "m"(word));
 }
 
-// The functions of the header can be replaced by a host's, so that the compiler
-// never makes them part of another one.
+// A host may replace the functions that the header declares, so the compiler
+// never makes those part of another function. The functions here it can.
 FloatEnvironment ReadRegisters() {
   return {_mm_getcsr() & ~kSseFlags, ReadX87()};
 }
@@ -386,8 +385,8 @@ FloatWatch::FloatWatch(bool puts_back) : puts_back_(puts_back) {
 
 FloatWatch::~FloatWatch() { (void)Finish(); }
 
-// The calling thread's own change is told, and that of a task only where it has
-// none.
+// The calling thread's own change is told, and that of a task only where the
+// thread has none.
 std::optional<FloatChange> FloatWatch::Finish() {
   if (std::exchange(is_over_, true)) return std::nullopt;
   ThreadState& state = CurrentThreadState();
@@ -403,8 +402,8 @@ std::optional<FloatChange> FloatWatch::Finish() {
   return FloatChange{before_, after};
 }
 
-// A number instead of a list of workers, which compare it with the one that
-// they know.
+// Workers compare this number with the last one that they have seen, so no list
+// of workers is kept.
 uint32_t CandidateFloatsGeneration() {
   return generation.load(std::memory_order_acquire);
 }

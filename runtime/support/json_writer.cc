@@ -23,7 +23,6 @@ std::string ScalarText(std::string_view text) {
   return is_scalar ? std::string(text) : Quoted(text);
 }
 
-// Returns an array on one line, of what `text_of` makes of each item.
 template <typename Items, typename TextOf>
 std::string ArrayOf(const Items& items, TextOf text_of) {
   std::string array = "[";
@@ -102,7 +101,6 @@ void JsonWriter::AddScalar(std::string_view key, std::string_view text) {
   AddRaw(key, ScalarText(text));
 }
 
-// Every member comes here in the end, as text.
 void JsonWriter::AddRaw(std::string_view key, std::string_view json) {
   NextMember(key);
   text_ += json;
@@ -113,7 +111,6 @@ void JsonWriter::AddScalars(std::string_view key,
   AddRaw(key, ArrayOf(texts, &ScalarText));
 }
 
-// Members are moved to this depth line by line.
 void JsonWriter::Append(const JsonWriter& other) {
   if (other.text_.empty()) return;
   if (!is_first_) text_ += ',';

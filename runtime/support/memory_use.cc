@@ -88,8 +88,9 @@ void ReturnFreedMemory() {
 
 void ReturnLargeBlocksAtOnce() {
 #ifdef __GLIBC__
-  // The value at the start, which grows with the blocks that are freed unless
-  // it is set: then large ones are put together from pages that were written.
+  // This is the value at the start. Unless it is set, it grows with the blocks
+  // that are freed, and large blocks are then put together from pages that were
+  // written.
   constexpr int kLargeBytes = 128 << 10;
   mallopt(M_MMAP_THRESHOLD, kLargeBytes);
 #endif

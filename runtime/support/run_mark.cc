@@ -65,7 +65,8 @@ RunMark::Phase RunMark::phase() const {
              : Phase::kOurs;
 }
 
-// Nor need the list of titles end where it should.
+// Compiled code may have written over the titles, too, so their list need not
+// end where it should.
 std::string RunMark::TitleOf(uint32_t node) const {
   const char* at = titles_;
   const char* const end = titles_ + kTitleBytes;

@@ -153,7 +153,8 @@ class LeftBehind::Entry {
       Thing* const thing = entry->thing_.exchange(nullptr);
       if (thing == nullptr) continue;
       if (thing->owner == owner) function(*thing);
-      // If something else has been put there, this one is lost, not freed.
+      // If another thing has been put there meanwhile, this thing is lost, not
+      // freed.
       Thing* none = nullptr;
       entry->thing_.compare_exchange_strong(none, thing);
     }
@@ -237,8 +238,9 @@ absl::StatusOr<TemporaryFolder> TemporaryFolder::Create(
     std::string_view prefix) {
   NODEWISE_ASSIGN_OR_RETURN(const std::string root, TemporaryRoot());
   while (true) {
-    // It is registered before it is made: a signal between the two would leave
-    // it otherwise. So the name must be one that no other folder has.
+    // The folder is registered before it is made: a signal between the two
+    // would leave it behind otherwise. So the name must be one that no other
+    // folder has.
     std::string path = fmt::format("{}/{}_{}", root, prefix, RandomLetters());
     TemporaryFolder folder(std::move(path));
     if (mkdir(folder.path_.c_str(), 0700) == 0) return folder;
@@ -266,7 +268,7 @@ TemporaryFolder::~TemporaryFolder() {
   if (!path_.empty() && owner_ == getpid()) RemoveTree(path_.c_str());
 }
 
-// It is the caller's from here on.
+// The folder is the caller's from here on.
 std::string TemporaryFolder::Keep() {
   left_behind_.Forget();
   return std::exchange(path_, "");

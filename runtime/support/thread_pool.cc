@@ -33,7 +33,6 @@ constexpr size_t kSetBytes = CPU_ALLOC_SIZE(kMaxCpus);
 constexpr std::chrono::microseconds kSpinTime(20);
 constexpr int kPollsPerLookAtTheClock = 64;
 
-// Hardware threads, and the cores that they share.
 struct Processors {
   int cpus = 1;
   int cores = 1;
@@ -221,9 +220,9 @@ void TaskGroup::RunTask(int task_id) noexcept {
   if (num_tasks_ > 1) LeaveBarrier();
 }
 
-// A thread that TVM's pool makes has the environment of the one that launches,
-// and keeps what tasks leave in it. So does a worker here, if it has been made
-// before, for something else.
+// A thread that TVM's pool makes has the environment of the thread that
+// launches, and keeps what tasks leave in it. A worker here takes that
+// environment over even if it was made earlier, for something else.
 void TaskGroup::AdoptFloats(uint32_t* generation) const {
   const uint32_t now = CandidateFloatsGeneration();
   if (*generation == now) return;
@@ -376,7 +375,6 @@ class ThreadPool {
     int count = 0;
   };
 
-  // Whether any of them has still to take over the candidate's floats.
   static bool NeedFloats(const Lease& lease) {
     const uint32_t now = CandidateFloatsGeneration();
     for (Worker* each = lease.first; each != nullptr; each = each->next) {

@@ -64,9 +64,8 @@ Character NextCharacter(std::string_view text) {
   return {code, text.substr(0, length)};
 }
 
-// Returns the text with what `replace` appends for what is unsafe. Safe
-// characters, which nearly all are, go through without a look at what replaces
-// others.
+// Safe characters, which nearly all are, go through without a look at what
+// replaces others.
 template <typename Replace>
 std::string Replaced(std::string_view text, const Replace& replace) {
   std::string replaced;
@@ -110,8 +109,6 @@ bool IsPlainWord(std::string_view text) {
   });
 }
 
-// Returns where the character with this number begins; the end of the text if
-// there are not so many.
 size_t PlaceOfCharacter(std::string_view text, size_t number) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (BeginsCharacter(text[i]) && number-- == 0) return i;
@@ -217,7 +214,6 @@ std::string CsvText(std::string_view text, bool always_quoted) {
   return '"' + absl::StrReplaceAll(cell, {{"\"", "\"\""}}) + '"';
 }
 
-// Commas stand between groups of three digits.
 std::string CountOf(uint64_t count, std::string_view noun) {
   std::string digits = fmt::format("{}", count);
   for (size_t at = digits.size(); at > 3;) {

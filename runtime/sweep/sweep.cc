@@ -37,8 +37,8 @@ constexpr size_t kPromised = 64;
 // Room to move a buffer about, and to read past its end.
 constexpr size_t kSlack = 5 * kPage;
 
-// Layouts 0 and 1 share their addresses, layouts 0 and 2 their bytes, which
-// shows which of them matters.
+// Layouts 0 and 1 share their addresses, layouts 0 and 2 their bytes, so the
+// first runs that differ show whether bytes or addresses matter.
 uint8_t FillOf(int layout) {
   // NaN and -1, then plain numbers.
   static constexpr uint8_t kFills[] = {0xff, 0x41, 0x3c, 0x80};
@@ -46,8 +46,8 @@ uint8_t FillOf(int layout) {
   return kFills[(layout / 2) % 4];
 }
 
-// Returns another place in another page, which differs between slots, since the
-// fault may depend on the distance between two.
+// Returns another place in another page. It differs between slots, since a
+// fault may depend on the distance between two of them.
 size_t OffsetOf(uint32_t slot, int layout) {
   const size_t address = layout < 2 ? 0 : static_cast<size_t>(layout) - 1;
   // Other addresses are aligned as TVM promises, and no better.
@@ -119,7 +119,7 @@ struct SweepRun {
 // Returns the number at `element`; NaN for types without arithmetic.
 double NumberAt(const uint8_t* element, DLDataType dtype) {
   dtype.lanes = 1;
-  // Where bytes differ that are both true, so do their numbers.
+  // Bytes may differ and both mean true; as numbers they differ, too.
   if (dtype == kBool || dtype == kFfiBool) dtype = {kDLUInt, 8, 1};
   const bool is_integer = dtype.code == kDLInt || dtype.code == kDLUInt;
   double number = NAN;
@@ -155,7 +155,6 @@ std::string BetweenText(const SweepRun& one, const SweepRun& other) {
 // output from the same inputs.
 class SweepObserver : public NodeObserver {
  public:
-  // The next pass that it watches is this run.
   void Begin(const SweepRun& run) {
     is_first_ = !run_.has_value();
     if (is_first_) first_ = run;
@@ -204,7 +203,6 @@ class SweepObserver : public NodeObserver {
     }
   }
 
-  // Adds what all the runs have shown.
   void Finish(SweepReport* report) {
     for (auto& [place, finding] : findings_) {
       inheriting_.erase(std::get<NodeId>(place));
@@ -231,7 +229,6 @@ class SweepObserver : public NodeObserver {
     Place last;           // Where it was last looked at.
   };
 
-  // Returns whether the entry is as it was at this place in the first run.
   bool IsAsInFirstRun(const Place& place, EntryId id, const DLTensor& tensor) {
     if (!IsHostMemory(tensor)) return true;
     const uint64_t hash = HashBytes(DataOf(tensor), run_->index().BytesOf(id));
@@ -241,7 +238,6 @@ class SweepObserver : public NodeObserver {
     return is_same;
   }
 
-  // Makes a finding if the entry has changed and was the same before.
   void SweepEntry(const Place& place, EntryId id, const DLTensor& tensor) {
     const Entry before = entries_[id];
     if (IsAsInFirstRun(place, id, tensor) || !before.is_same) return;
@@ -250,8 +246,6 @@ class SweepObserver : public NodeObserver {
     }
   }
 
-  // Returns whether all are as in the first run. A change is a finding if
-  // `finds_changes`.
   bool SweepInputs(const NodeRun& node, Moment moment, bool finds_changes) {
     const Graph& graph = node.run.graph();
     bool are_same = true;
@@ -317,8 +311,7 @@ class SweepObserver : public NodeObserver {
     return &at->second;
   }
 
-  // Returns what differs between which runs. `last` is where the tensor was
-  // last the same.
+  // `last` is where the tensor was last as in the first run.
   std::string MessageFor(const Place& place, const Place& last) const {
     const auto& [last_node, last_moment, last_slot] = last;
     const std::string since = last_moment == Moment::kGiven
@@ -353,7 +346,6 @@ class SweepObserver : public NodeObserver {
     return "";
   }
 
-  // Returns the run that this one is compared with where they differ.
   SweepRun OtherRun() const {
     // Threads or layout would have made a repetition's first run differ
     // already.
@@ -395,7 +387,6 @@ class SweepObserver : public NodeObserver {
   SweepRun first_;
   SweepRun now_;
   bool is_first_ = true;
-  // Whether the running node's inputs are as in the first run.
   bool has_same_inputs_ = true;
   ByEntry<Entry> entries_;  // The state in this run.
   // In the first run: a hash of each tensor, and what nodes made.

@@ -9,7 +9,6 @@
 namespace nodewise {
 namespace {
 
-// For functions that take any number of arguments.
 constexpr size_t kAny = SIZE_MAX;
 // Tuples in tuples would otherwise be followed as deep as the bytecode says.
 constexpr uint32_t kMostDepth = 8;
@@ -23,12 +22,10 @@ enum MatchCode : int64_t {
 };
 enum MakeCode : int64_t { kUseNumber = 0, kLoad = 1 };
 
-// The maximum size of a heap that compiled code works on.
+// Compiled code works on a heap in memory, so its size is limited there.
 constexpr int64_t kMostComputed = 65536;
 
 }  // namespace
-
-// The functions of TVM's own runtime that bytecode calls.
 
 // The names, the fewest and the most arguments, and what reads them. A function
 // that is listed without a method belongs to programs that a graph cannot
@@ -264,9 +261,6 @@ VmReader::Result VmReader::CallWithDims(const Call& call) {
   return CallKernel(inner);
 }
 
-// Checks and shapes: what bytecode knows of its inputs and computes with
-// dimensions.
-
 // The functions below return an argument of the kind that is wanted, or an
 // error that says what it is instead.
 absl::StatusOr<int64_t> VmReader::IntOf(const Call& call, size_t index) const {
@@ -497,8 +491,8 @@ VmReader::Result VmReader::MatchShape(const Call& call) {
   return Value();
 }
 
-// The binding gives no numbers, so that the number itself takes the place of
-// what it would give.
+// A binding gives shapes and no numbers, so the number itself stands in for
+// what would be given.
 VmReader::Result VmReader::MatchNumber(const Call& call) {
   if (InputOf(call.args[0]) != nullptr) return CheckNumberInfo(call);
   NODEWISE_ASSIGN_OR_RETURN(int64_t number, IntOf(call, 0));
@@ -541,7 +535,7 @@ VmReader::Result VmReader::MakeNumber(const Call& call) {
   }
   NODEWISE_RETURN_IF_ERROR(CheckSlot(heap, number));
   const auto slot = heap->slots.find(number);
-  // The instruction that left it open has been refused, or will be.
+  // The instruction that left the slot open has been refused, or will be.
   if (slot == heap->slots.end()) return Value{Kind::kUnknown};
   return Value{Kind::kInt, slot->second};
 }

@@ -109,7 +109,8 @@ class GraphMaker {
       AddInputNode(Unique(input.name), input.tensor);
       return;
     }
-    // It is not read either, or it would have been refused.
+    // Nothing reads an input whose type is unknown, or it would have been
+    // refused.
     made_->notes.push_back(
         fmt::format("input {} is left out: it is not used, and its type is "
                     "not in the bytecode",
@@ -165,7 +166,6 @@ class GraphMaker {
     return graph.entry(graph.EntryOf(refs_[tensor])).storage_id;
   }
 
-  // Returns the storage id of the part of a storage that the tensor is in.
   int32_t StorageOf(uint32_t tensor) {
     const auto [place, is_new] = storage_ids_.try_emplace(part_of_[tensor], 0);
     if (is_new) place->second = next_storage_++;
@@ -228,7 +228,6 @@ class GraphMaker {
   std::unordered_set<std::string> taken_;
 };
 
-// Puts the reasons into one message, on one line.
 absl::Status Refusal(const VmLibrary& library, const VmFunction& function,
                      const DiagnosticList& reasons) {
   std::string text;

@@ -27,7 +27,6 @@ constexpr uint64_t kLeastFunction = 4 + 8 + 4 * 8 + 8;
 constexpr uint64_t kLeastScope = 8 + kLeastString;
 // A tag and a data type.
 constexpr uint64_t kLeastConstant = 4 + 4;
-// What a tensor's record begins with.
 constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
 
 // Kinds beyond these three would be read as numbers that mean something else.

@@ -115,8 +115,8 @@ void VmReader::ListCall(const VmInstruction& instruction) {
          row == nullptr ? "" : row->reason);
 }
 
-// A tuple may hold unknown values, and a kernel reports its own; all other
-// functions need theirs.
+// A tuple may hold unknown values, and a kernel reports its unknown arguments
+// itself; all other functions need known ones.
 VmReader::Result VmReader::Evaluate(const Call& call,
                                     const VmFunction& callee) {
   if (callee.kind != VmFunction::Kind::kPacked) {
