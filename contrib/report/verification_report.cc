@@ -139,7 +139,7 @@ std::vector<Finding> TakeIf(std::vector<Finding>* findings,
 }
 
 // The network is made once for all targets; making one infers every type.
-absl::StatusOr<std::vector<TargetSupport>> PrepareCases(
+absl::StatusOr<std::vector<TargetSupport>> QueryAllTargets(
     const NetworkData& data, const std::vector<std::string>& targets) {
   std::vector<TargetSupport> supports;
   if (targets.empty()) return supports;
@@ -233,7 +233,7 @@ absl::StatusOr<Report> VerifyNetwork(const std::string& path,
   std::vector<TargetSupport> supports;
   if (verdict.network.has_value() && ToStatus(found).ok()) {
     NODEWISE_ASSIGN_OR_RETURN(
-        supports, PrepareCases(*verdict.network, targets.by_lowering));
+        supports, QueryAllTargets(*verdict.network, targets.by_lowering));
   }
   const bool has_errors =
       !ToStatus(found).ok() || !ToStatus(verdict.at_import).ok();

@@ -557,7 +557,7 @@ class GraphEvents {
 
   // Reports the keys among `wanted` that are missing; `prefix` leads to them
   // from where the reader stands.
-  void PrepareCase(uint32_t wanted, std::string_view prefix = "") {
+  void RequireKeys(uint32_t wanted, std::string_view prefix = "") {
     uint32_t missing = wanted & ~seen_;
     for (const KeyRow& row : kKeys) {
       if ((missing & row.seen) == 0) continue;
@@ -585,12 +585,12 @@ class GraphEvents {
   }
 
   void FinishNode() {
-    PrepareCase(kSeenOp | kSeenName);
+    RequireKeys(kSeenOp | kSeenName);
     const GraphNode& node = graph_->nodes.back();
     if (node.kind == GraphNode::Kind::kInput) return FinishInput();
-    PrepareCase(kSeenInputs | kSeenNodeAttrs);
+    RequireKeys(kSeenInputs | kSeenNodeAttrs);
     if ((seen_ & kSeenNodeAttrs) == 0) return;
-    PrepareCase(kSeenFunction | kSeenNumInputs | kSeenNumOutputs | kSeenFlatten,
+    RequireKeys(kSeenFunction | kSeenNumInputs | kSeenNumOutputs | kSeenFlatten,
                 "attrs/");
   }
 
@@ -607,10 +607,10 @@ class GraphEvents {
 
   // Only the three lists that every graph has are asked for.
   void FinishTop() {
-    PrepareCase(kSeenNodes | kSeenArgNodes | kSeenHeads | kSeenAttrs |
+    RequireKeys(kSeenNodes | kSeenArgNodes | kSeenHeads | kSeenAttrs |
                 kSeenRowPtr);
     if ((seen_ & kSeenAttrs) == 0) return;
-    PrepareCase(kSeenShape | kSeenDType | kSeenStorageId, "attrs/");
+    RequireKeys(kSeenShape | kSeenDType | kSeenStorageId, "attrs/");
   }
 
   size_t budget_;
