@@ -128,8 +128,8 @@ struct GapCloser {
     return behind;
   }
 
-  // Entries hold the values behind, too, but the operations that make these are
-  // between.
+  // The walk ends at values that entries hold, but not at those behind: the
+  // operations that make these are between, too.
   std::vector<OperationId> Between(EntryId entry) const {
     const std::vector<ValueId> begins = HeldBehind(entry);
     std::set<OperationId> between;
@@ -237,7 +237,9 @@ void AddMatch(ValueId value, const std::optional<TensorMatch>& match,
       {value, match->layout, match->distance, match->has_unknown_order});
 }
 
-// Leaves the nearest ones, which are all as near as rounding allows.
+// Rounding makes one of two equal tensors a little nearer than the other, so
+// all that are about as near as the nearest one stay. A match whose order of
+// elements is known goes before any whose order is not, however near.
 void KeepNearest(std::vector<EntryMatch>* matches) {
   std::ranges::stable_sort(*matches, {}, [](const EntryMatch& match) {
     return std::pair(match.has_unknown_order, match.distance);
@@ -280,7 +282,8 @@ absl::StatusOr<std::vector<EntryMatch>> MatchesOf(
     if (matches.empty()) {
       NODEWISE_ASSIGN_OR_RETURN(matches, FindWholes(*matcher, sources));
     }
-    // All parts are there together, however near each one is.
+    // All parts are there together, so none is dropped because another is
+    // nearer.
     if (matches.empty()) return FindParts(*matcher, sources);
   }
   KeepNearest(&matches);

@@ -52,7 +52,6 @@ class Followers {
   std::set<NodeId> waiting_;
 };
 
-// The evidence of one search, and its result so far.
 struct BlameSearch {
   const GraphWalk& walk;
   const TimeLimit limit;
@@ -161,8 +160,8 @@ FoundGuesses GuessesForEntry(BlameSearch& search, EntryId entry, size_t most,
   return guesses;
 }
 
-// The nodes of those that were tried before stay unexplained if the entry is
-// the one that is wrong.
+// The nodes of the entries that were tried before stay unexplained if this
+// entry is the one that is wrong.
 size_t CountSkippedNodes(const BlameSearch& search, EntryId entry) {
   std::set<NodeId> nodes;
   for (const EntryId before : search.tried) {

@@ -101,8 +101,6 @@ void FollowedReference::Unpin(ValueId id) {
   ForgetDependents(id);
 }
 
-// Values that were computed from it are stale, up to the next values that are
-// pinned.
 void FollowedReference::ForgetDependents(ValueId id) {
   WalkBehind(network_, id, [this](ValueId made) {
     if (pinned_[Index(made)] || computed_[Index(made)] == nullptr) return false;
@@ -191,8 +189,8 @@ FollowedReference::Open(ValueId id) const {
 absl::StatusOr<std::shared_ptr<const FollowedReference::Value>>
 FollowedReference::PerturbedValue(ValueId id, double roundoff,
                                   uint64_t seed) const {
-  // Only the pinned values next before it are moved: those further back have no
-  // way to it but through these.
+  // Only the pinned values next before this one are moved: those further back
+  // reach it through these alone.
   FollowedReference moved = *this;
   absl::Status status;
   WalkBack(network_, {id}, [&](const NetworkValue& value) {

@@ -117,7 +117,7 @@ bool IsCut(const AlignedEntry& entry) {
   return !entry.matches.empty() && entry.matches[0].layout.cut.has_value();
 }
 
-// Returns for each value whether it is `id`, or `id` is made of it.
+// Here `id` counts as its own ancestor.
 std::vector<bool> AncestorsOf(const Network& network, ValueId id) {
   return WalkBack(network, {id}, [](const NetworkValue&) { return true; });
 }

@@ -38,7 +38,6 @@ std::vector<Side> SidesOf(absl::Span<const int64_t> shape) {
   return sides;
 }
 
-// The sides in an order as loops, and their axes.
 void AddLoops(const std::vector<Side>& sides, const std::vector<size_t>& order,
               std::vector<Layout::Loop>* loops, std::vector<size_t>* axes) {
   for (const size_t i : order) {
@@ -330,7 +329,7 @@ std::vector<Layout> LayoutsOfWrongSize(absl::Span<const int64_t> source,
     for (size_t side = 0; side < source.size(); ++side) {
       std::vector<int64_t> shape(compiled.begin(), compiled.end() - 1);
       shape[side] *= compiled.back();
-      // Most sides are right.
+      // A tensor that has the wrong size still has a side that is right.
       const auto differ =
           std::inner_product(shape.begin(), shape.end(), source.begin(),
                              size_t{0}, std::plus<>(), std::not_equal_to<>());

@@ -107,7 +107,6 @@ std::vector<EntryId> MovedBefore(const GraphWalk& walk, NodeId node,
   return moved;
 }
 
-// Returns the walk that goes on from the guess as far as `last`.
 absl::StatusOr<GraphWalk> WalkFrom(const GraphWalk& walk, const Guess& guess,
                                    NodeId last) {
   GraphWalk trial = walk;
@@ -209,8 +208,6 @@ bool MayBeMisread(const GraphWalk& walk, EntryId entry) {
   return IsFoundResult(walk, entry) && !walk.IsIdle(entry);
 }
 
-// Returns the values that are made of the same sources, in the same shape and
-// type.
 std::vector<ValueId> ValuesLike(const GraphWalk& walk, EntryId entry) {
   const WalkedEntry& walked = walk.entry(entry);
   const TensorType& type = walk.network().value(walked.tensors[0].value).type;
@@ -242,7 +239,6 @@ std::vector<Guess> GuessesForValue(const GraphWalk& walk, EntryId entry,
   return guesses;
 }
 
-// Whether the entry holds something that is made of each of these.
 bool IsExplainedBy(const GraphWalk& walk, EntryId entry,
                    const std::vector<ValueId>& sources) {
   return walk.entry(entry).is_explained() && !walk.IsIdle(entry) &&

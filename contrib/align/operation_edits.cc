@@ -228,7 +228,7 @@ struct EditVisit {
     return true;
   }
 
-  // A bias, say, or the zero point of a tensor.
+  // Inputs that may be missing are a bias, say, or the zero point of a tensor.
   bool TryDropping() const {
     const OperatorDef& def = operation.def();
     for (size_t i = 0; i < all_slots.size() && i < def.inputs.size(); ++i) {
@@ -332,8 +332,8 @@ struct ConstantVisit {
                "read backwards" + along);
   }
 
-  // Rows of a matrix, or whole filters: each try takes of what there is for
-  // others.
+  // Rows of a matrix, or whole filters. Other sides are not tried, since each
+  // try leaves fewer for other changes.
   bool TryFirstSide() const {
     if (shape.size() < 2) return true;
     const auto count = static_cast<int64_t>(unchanged.size());

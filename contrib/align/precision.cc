@@ -20,8 +20,8 @@
 namespace nodewise {
 namespace {
 
+// Whether rounding to T leaves all numbers as they are.
 template <typename T>
-// Whether rounding to the type leaves all numbers as they are.
 bool AreNumbersOf(absl::Span<const std::vector<double>> numbers) {
   for (const std::vector<double>& set : numbers) {
     for (const double number : set) {
@@ -204,7 +204,7 @@ absl::StatusOr<NDArray> UndoLayout(const Layout& layout,
     return compiled.View(shape, dtype);
   }
   NODEWISE_ASSIGN_OR_RETURN(NDArray source, NDArray::Empty(shape, dtype, kCpu));
-  // A source that is repeated or padded is there all the same.
+  // Elements that the compiled tensor does not have stay 0.
   std::memset(source.data(), 0, source.bytes());
   std::vector<double> numbers = ToDoubles(compiled);
   if (layout.quantisation.has_value()) {
@@ -312,7 +312,8 @@ bool GraphPrecision::IsCancellationResidue(EntryId entry) {
     const auto read = RecordedEntry(scene_.index, scene_.pairs, id);
     if (!read.has_value() || !IsFloat(read->facts.dtype)) continue;
     const double largest = LargestIn(read->facts);
-    // A factor may be small.
+    // A product with a small factor is small though nothing cancels, so the
+    // smallest input counts.
     if (largest > 0) smallest = std::min(smallest, largest);
     if (!scene_.alignment.entries[Index(id)].varies) continue;
     reads_any = true;

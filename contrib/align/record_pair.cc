@@ -128,7 +128,6 @@ absl::StatusOr<RecordedPair> RecordPair(Runner* compiled, Runner* network,
         {compiled_inputs.back().name, network->inputs().Name(pairs[i])});
   }
   NODEWISE_ASSIGN_OR_RETURN(recorded.compiled, TensorSpool::Create());
-  // Parameters are not looked at.
   std::set<std::string> unneeded;
   for (const size_t i : InputsWhere(compiled->inputs(), false)) {
     unneeded.insert(compiled->inputs().Key(i));

@@ -42,7 +42,6 @@ struct EditSearch {
   }
 };
 
-// How far an operation has been looked at.
 struct EditProgress {
   OperationId operation = kNoOperation;
   size_t edits = 0;  // The number of edits that VisitEdits() has offered.
@@ -129,7 +128,6 @@ void Try(const ChangedOperation& changed, const OperationEdit& edit) {
        Contains(edit.slots, OperationEdit::kDropped)});
 }
 
-// Returns the results with another tensor in the place of an input.
 Results ComputeWith(ChangedOperation& changed, size_t slot, SharedValue other) {
   std::swap(changed.inputs[slot], other);
   Results made = Compute(
@@ -199,7 +197,7 @@ bool Fit(const ChangedOperation& changed, double from,
     const SharedValue there = outcome_of(probe);
     if (here == nullptr || there == nullptr) return false;
     const double distance = changed.search.DistanceOf(here);
-    // The unchanged number did not explain it.
+    // The number of step 0 is only where the search begins.
     if (step > 0 && distance <= question.clean) {
       const double round = WithFewDigits(changed.search, number, outcome_of);
       changed.search.edits.push_back({changed.operation.id,

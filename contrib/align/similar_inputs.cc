@@ -22,7 +22,8 @@
 namespace nodewise {
 namespace {
 
-// The different numbers, of which no more than that many.
+// A tensor with kManyChoices different numbers is a sample to choose from, so
+// there is no need to count on.
 std::set<double> NumbersIn(const NDArray& tensor) {
   std::set<double> seen;
   for (const double number : ToDoubles(tensor)) {
@@ -32,7 +33,6 @@ std::set<double> NumbersIn(const NDArray& tensor) {
   return seen;
 }
 
-// Where floats are drawn: around the middle, as far as the reach.
 struct Range {
   double middle = 0;
   double reach = 0;

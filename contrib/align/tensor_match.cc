@@ -110,7 +110,7 @@ bool MayMatch(const TensorStats& a, const TensorStats& b, double farthest) {
     // Padding may hold anything.
     return is_in_range;
   }
-  // Nothing is known of numbers that there are none of.
+  // Where all is NaN, there are no numbers whose sizes could exclude a match.
   if (a.nans == a.elements) return true;
   const double size_a = a.l2 / std::sqrt(static_cast<double>(a.elements));
   const double size_b = b.l2 / std::sqrt(static_cast<double>(b.elements));

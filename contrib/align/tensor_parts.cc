@@ -21,8 +21,6 @@
 namespace nodewise {
 namespace {
 
-// Whether the numbers of `part` lie in the range of those of `whole`, with
-// every set of inputs.
 bool IsInRange(const TensorFacts& part, const TensorFacts& whole) {
   for (size_t set = 0; set < part.stats.size(); ++set) {
     const TensorStats& a = part.stats[set];
@@ -115,7 +113,6 @@ struct JoinedTensor {
 
 using Sources = std::vector<const SourceTensor*>;
 
-// Returns the nearest tensor that begins there, if any.
 absl::StatusOr<std::optional<EntryMatch>> PartAt(const TensorMatcher& compiled,
                                                  const Sources& sources,
                                                  const JoinedTensor& joined,
@@ -144,8 +141,7 @@ absl::StatusOr<std::optional<EntryMatch>> PartAt(const TensorMatcher& compiled,
   return nearest;
 }
 
-// Returns the tensors that the joined one consists of, or none if not all of it
-// is known.
+// None if not all of the joined tensor is known.
 absl::StatusOr<std::vector<EntryMatch>> PartsOf(const TensorMatcher& compiled,
                                                 const Sources& sources,
                                                 const JoinedTensor& joined) {

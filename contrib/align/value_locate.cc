@@ -47,7 +47,6 @@ namespace {
 
 // --- The names of a culprit: operations of the network ---
 
-// Adds what is not there yet, up to so many.
 void AddNew(const std::vector<OperationId>& more, size_t most,
             std::vector<OperationId>* list) {
   for (const OperationId one : more) {
@@ -112,7 +111,6 @@ void NameAlike(const Network& network, ValueCulprit* culprit) {
   AddNew(makers, kMostNamed, &culprit->operations);
 }
 
-// Makes one culprit of two that are outputs of one node.
 void Join(const ValueCulprit& culprit, ValueCulprit* with) {
   AddNew(culprit.region, SIZE_MAX, &with->region);
   AddNew(culprit.operations, kMostNamed, &with->operations);
@@ -148,7 +146,7 @@ std::vector<EntryId> RegionReads(const GraphWalk& walk, NodeId node) {
   return reads;
 }
 
-// Returns the inputs of the operation that makes a value, but for constants.
+// Constants are left out.
 std::vector<ValueId> MadeOf(const Network& network, ValueId id) {
   const NetworkValue& value = network.value(id);
   if (value.kind != NetworkValue::Kind::kOutput) return {};
@@ -177,16 +175,12 @@ bool IsDerivedFromReads(const RegionSearch& search, ValueId id) {
   return true;
 }
 
-// Whether fewer of the entries read hold this value than there are values equal
-// to it (itself among these), and a few operations make it of what is read.
 bool MayBeMadeHere(const RegionSearch& search, ValueId id) {
   return static_cast<size_t>(search.CountReads(id)) <=
              search.walk.SharedWith(id).size() &&
          IsDerivedFromReads(search, id);
 }
 
-// Whether an entry holds the value and also what it was made of, in different
-// orders.
 bool IsMoved(const RegionSearch& search, ValueId id) {
   const std::vector<ValueId> made_of = MadeOf(search.walk.network(), id);
   return std::ranges::any_of(search.walk.HoldersOf(id), [&](EntryId holder) {
@@ -273,7 +267,6 @@ absl::Status FillLedger(const WalkScene& scene,
 
 // --- The search ---
 
-// The evidence of the whole search, and its result so far.
 struct CulpritSearch {
   GraphWalk walk;
   const OpSet& operators;
@@ -370,7 +363,6 @@ void AddSets(const EntryBeside& beside, const Guess& guess,
           beside.clean;
 }
 
-// Returns what a guess alone says of the culprit.
 ValueCulprit CulpritOf(const CulpritSearch& search, const Guess& guess) {
   ValueCulprit culprit;
   culprit.node = search.NodeOf(guess);
@@ -501,7 +493,6 @@ FoundGuesses NearGuesses(const CulpritSearch& search, EntryId entry) {
   return guesses;
 }
 
-// A guess, and the changes that explain it.
 struct ExplainedGuess {
   std::optional<Guess> guess;
   std::vector<FittingEdit> edits;
@@ -528,7 +519,7 @@ absl::StatusOr<ExplainedGuess> ExplainAlone(CulpritSearch& search,
   return ExplainedGuess();
 }
 
-// Returns the first output of the node that is not fine.
+// Returns the first entry that was given up; if all are fine, the node's first.
 EntryId GiveUpOn(CulpritSearch& search, NodeId node) {
   const std::vector<bool> fine = search.walk.SettledEntries();
   std::optional<EntryId> first;
@@ -540,8 +531,8 @@ EntryId GiveUpOn(CulpritSearch& search, NodeId node) {
   return first.value_or(search.walk.graph().EntryOf(node, 0));
 }
 
-// Nothing tells which tensor it should have made: the nearest one that there
-// is, in its place or after it.
+// Nothing tells which tensor the suspect should have made, so the nearest one
+// is taken that would fit and has not been found elsewhere.
 void AddUnfollowed(CulpritSearch& search, NodeId suspect) {
   ValueCulprit culprit;
   culprit.node = suspect;
@@ -585,7 +576,6 @@ absl::Status PreferSuspect(CulpritSearch& search, NodeId suspect,
   return absl::OkStatus();
 }
 
-// Says what is wrong with the suspect, or that it is right, and goes on.
 absl::Status Examine(CulpritSearch& search, NodeId suspect) {
   if (ReadsOpen(search, suspect)) {
     GiveUpOn(search, suspect);

@@ -17,11 +17,10 @@ constexpr size_t kBoundBlock = 1024;
 // exp makes the smallest normal results by doubling subnormal ones.
 constexpr double kSubnormalReach = 2;
 
-// Returns how far two 64-bit integers are apart, which their doubles may not
-// say.
+// Returns how far two 64-bit integers are apart. Their doubles may not say so,
+// and the difference may need 64 bits without a sign, which is more than a
+// double holds.
 template <typename T>
-// The difference of two such integers may need 64 bits without a sign, which is
-// more than a double holds.
 double DistanceOf(const DLTensor& expected, const DLTensor& actual, size_t i) {
   const T x = LoadElement<T>(DataOf(expected), i);
   const T y = LoadElement<T>(DataOf(actual), i);

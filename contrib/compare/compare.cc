@@ -29,8 +29,8 @@ absl::Status CheckTypes(const TensorItem& reference, const DLTensor& candidate,
                          TypeToString(ShapeOf(expected), expected.dtype));
 }
 
-// Compact and in host memory. Everything that follows walks over bytes. Most
-// tensors are ready for that, and are not copied.
+// Returns the tensor compact and in host memory, since all that follows walks
+// over bytes. Most tensors are so already, and are not copied.
 absl::StatusOr<NDArray> Readable(const DLTensor& tensor) {
   const NDArray borrowed = NDArray::Borrow(tensor, nullptr);
   const bool is_ready =

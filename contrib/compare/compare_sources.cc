@@ -96,7 +96,6 @@ class KeptTensors : public TensorSink {
   std::vector<Kept> kept_;
 };
 
-// Compares each tensor of the reference as it comes.
 class ComparingSink : public TensorSink {
  public:
   ComparingSink(TensorSource& reference, const KeptTensors& candidate,
@@ -274,7 +273,7 @@ class ComparingSink : public TensorSink {
     return absl::OkStatus();
   }
 
-  // Inputs of nodes are not missed.
+  // Inputs of nodes are not missed: some output is the same tensor.
   void SkipMissing(const TensorKey& key, std::string why) {
     if (key.role == TensorRole::kInput) return;
     Skip(key, std::move(why), SkippedTensor::Kind::kMissing);

@@ -129,7 +129,6 @@ size_t CountCommon(const WordIds& a, const WordIds& b) {
   return common;
 }
 
-// The tensors of one side, and which of them already have a partner.
 struct PairingSide {
   absl::Span<const UnpairedTensor> tensors;
   std::vector<bool> is_paired = std::vector<bool>(tensors.size());

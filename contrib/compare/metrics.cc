@@ -36,7 +36,6 @@ struct MetricTotals {
   Metrics found;        // Without what FinishedMetrics() makes of the sums.
   double relative = 0;  // The error of found.largest_relative for its size.
 
-  // Looks for the largest relative error.
   void RankRelative(const ElementDifference& pair) {
     if (pair.expected == 0 || pair.error == 0) return;
     const double ratio = pair.error / std::fabs(pair.expected);
@@ -202,7 +201,6 @@ DLDataType PartsOf(DLDataType dtype) {
           static_cast<uint16_t>(dtype.lanes * 2)};
 }
 
-// One of the two tensors.
 struct Side {
   const uint8_t* data = nullptr;
   DLDataType dtype{};  // The type of one lane.
@@ -234,7 +232,6 @@ absl::StatusOr<Side> SideOf(const DLTensor& tensor) {
               ElementBytes(dtype)};
 }
 
-// The tensors to compare: the elements of both tensors as `Number`.
 struct Pair {
   Side expected, actual;
   size_t elements = 0;
@@ -372,7 +369,6 @@ class PartComparer {
     return static_cast<Number>(totals_.found.absolute_needed);
   }
 
-  // Finds which elements of the block have the largest errors.
   void FindLargestErrors(size_t first, size_t count, const void* x_bytes,
                          const void* y_bytes, const BlockSums<Number>& sums) {
     alignas(64) std::array<Number, kBlock> x, y;
@@ -446,11 +442,10 @@ struct IntegerComparer {
   }
 };
 
-// Runs a comparer of its own on each thread.
+// Each thread runs a comparer of its own, and takes parts as they come free.
+// Each part has a place of its own for what is found, and the places are joined
+// in order, so that sums are rounded alike however many threads there are.
 template <typename Comparer>
-// Threads take parts as they come free. Each part has a place of its own for
-// what is found, and the places are joined in order, so that sums are rounded
-// alike however many threads there are.
 Metrics CompareParts(const Pair& pair) {
   const size_t even = (pair.elements + kMostParts - 1) / kMostParts;
   const size_t blocks = (even + kBlock - 1) / kBlock;

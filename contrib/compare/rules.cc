@@ -126,7 +126,6 @@ bool IsScaled(const Evidence& e) {
          !IsScaleFree(e.dtype, e.metrics);
 }
 
-// Far more elements are beyond what is expected than chance allows.
 bool AreManyUnexpected(const Evidence& e) {
   const auto count = static_cast<double>(e.bounds->unexpected);
   const double mean =

@@ -36,7 +36,6 @@ constexpr double kMostOfApart = 1e-2;
 // A factor this near 1, and a number this near 0, are neither.
 constexpr double kNearOne = 1e-3;
 
-// An order of axes and an axis that is turned round.
 struct Move {
   std::vector<size_t> order;  // All axes.
   std::optional<size_t> reversed;
@@ -210,10 +209,8 @@ size_t SampleSize(size_t slices, size_t least) {
   return std::max(least, 2 * kLeastPerSlice * slices);
 }
 
-// Whether each index of an axis may have a factor of its own.
 bool MayHaveSlices(size_t side) { return side > 1 && side <= kMostSlices; }
 
-// Returns the fits that a few elements do not refute.
 std::vector<Fit> UnrefutedFits(const DLTensor& expected,
                                const DLTensor& actual) {
   const std::vector<size_t> sides = SidesOf(expected);

@@ -102,7 +102,6 @@ absl::StatusOr<std::string> CCompiler::Compile(
   return absl::AbortedError(std::string(message));
 }
 
-// Fails with a status that says what is wrong.
 absl::StatusOr<std::string> CCompiler::Run(
     std::string_view source, std::string_view optimisation) const {
   // Children that were forked count on from the same number, so that their

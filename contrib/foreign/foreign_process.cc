@@ -285,7 +285,7 @@ class Supervision {
                     std::strerror(error));
   }
 
-  // Returns why it must be stopped; none if it has ended by itself.
+  // Returns why the process must be stopped; none if it has ended by itself.
   std::optional<std::string> WaitForEnd() {
     const int64_t start_ns = ClockNanoseconds();
     const OpenDescriptor ended(

@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<int64_t>> ReadShape(const Json& object,
 
 bool IsWhole(DLDataType dtype) { return IsInteger(dtype) || IsBool(dtype); }
 
-// Returns whether it says the same numbers in another way, as some runtimes do:
+// Whether a program says the same numbers in another way, as some runtimes do:
 // with more or fewer sides of 1, or as whole numbers of another type.
 bool DifferInForm(const TensorType& type, const TensorType& asked) {
   if (!asked.is_static() || !type.is_static()) return false;
@@ -252,7 +252,6 @@ absl::Status ReadDurations(const Json& document, uint64_t repeats,
                    CountOf(repeats, "duration"));
 }
 
-// Adds up what tensors take; fails where that is too much.
 absl::Status AddBytes(const std::vector<AnsweredTensor>& tensors,
                       uint64_t most_bytes, uint64_t* bytes) {
   for (const AnsweredTensor& tensor : tensors) {
@@ -392,7 +391,8 @@ absl::StatusOr<std::string> ForeignFolder::WriteModel(
   if (file == nullptr || file->external_files().empty()) {
     return Write("model.onnx", bytes);
   }
-  // A folder of its own, in which no file of ours has one of their names.
+  // The model gets a folder of its own, in which no file of ours has the name
+  // of a file of weights.
   const fs::path folder = fs::path(path()) / "model";
   const fs::path from = fs::path(file->path()).parent_path();
   std::error_code error;
@@ -433,7 +433,8 @@ absl::StatusOr<NDArray> ForeignFolder::ReadOutput(
   NDArray tensor;
   const auto room_for = [&](uint64_t size) -> absl::StatusOr<void*> {
     const size_t expected = *TensorBytes(shape, dtype);
-    // Known before memory is taken: a file is smaller than what it may claim.
+    // Checked before memory is taken: an answer may claim more than the file
+    // holds.
     if (size != expected) {
       return DataLoss("{}: has {} bytes, expected {} for {}", name, size,
                       expected, TypeToString(shape, dtype));

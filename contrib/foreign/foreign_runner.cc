@@ -207,7 +207,6 @@ struct ForeignRun {
     return said.why_absent.empty() && !said.differs_in_form ? said.misfit
                                                             : said.why_absent;
   }
-  // Fails if an output is of another type than it should be.
   absl::Status CheckOutput(size_t i) const {
     const AnsweredTensor& said = answer.tensors[i];
     const bool is_taken = said.misfit.empty() ||
@@ -511,7 +510,6 @@ class ForeignRunner : public Runner {
     return std::ranges::find(value_outputs_, name) != value_outputs_.end();
   }
 
-  // Reads a tensor, and keeps it if it is an output of the network.
   absl::StatusOr<NDArray> KeepOutput(const ForeignRun& ran, size_t i,
                                      NetworkRun* run) const {
     const std::string& name = ran.asked[i].name;
@@ -524,7 +522,7 @@ class ForeignRunner : public Runner {
                        NetworkRun* run) const {
     const std::string& name = ran.asked[i].name;
     const bool is_wanted = wanted.contains(name);
-    // Another part hands it out, or has done so.
+    // Another part of the network hands the output out, or has done so.
     if (!is_wanted && (!IsOutput(name) || run->tensors.contains(name))) {
       return absl::OkStatus();
     }

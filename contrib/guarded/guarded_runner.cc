@@ -52,7 +52,6 @@ class Watcher : public NodeObserver {
 
  private:
   RunSender* sender_ = nullptr;
-  // The arguments of the running node.
   std::optional<ArgumentRecord> arguments_;
   std::optional<ThreadCensus> census_;
 };
@@ -352,7 +351,7 @@ class GuardedRunner : public Runner {
   }
 
  private:
-  // In the child.
+  // Runs in the child.
   absl::Status Work(const std::vector<NamedTensor>& given,
                     const RunOptions& options, RunSender* sender) const {
     SendingSink sink(sender, options.hashes_suffice);

@@ -33,7 +33,7 @@ constexpr std::string_view kMaskingNames[] = {"no", "possible", "yes"};
 // less than a ten-thousandth of it can be left after as many.
 constexpr size_t kMostMendings = 16;
 
-// Returns the place of a node's report; their number if it has none.
+// A node without a report gets the number of all reports.
 size_t PlaceOfReport(NodeId node, const LocateResult& located) {
   const auto found = std::ranges::find(located.nodes, node, &NodeReport::node);
   return static_cast<size_t>(found - located.nodes.begin());
@@ -69,8 +69,8 @@ struct NewReports {
     return found == reports.end() ? nullptr : &*found;
   }
 
-  // Only what the nodes that were judged have read counts, and the outputs,
-  // which the caller reads.
+  // An overwriting counts only where a node that was judged, or the caller,
+  // reads the tensor.
   void RecordOverwrite(const Overwriting& found) {
     const size_t end = index.graph().nodes.size();
     if (Index(found.reader) != end) {
@@ -158,8 +158,7 @@ void AddStandIns(const GraphIndex& index, const StandIns& stand_ins,
   SortByNode(located);
 }
 
-// Returns whether an error before the node may be masked, by the reports. Nodes
-// that the reference computes mask nothing.
+// Nodes that the reference computes mask nothing.
 Masking MaskingBefore(NodeId first, const LocateResult& located) {
   Masking masking = Masking::kNone;
   for (const NodeReport& report : located.nodes) {
@@ -203,7 +202,7 @@ struct Bisector {
   std::vector<NDArray> reference = {};
   WrongOutputs wrong = {};
   WrongOutputs at_first = {};  // Before anything was mended.
-  double left_before = 1;      // The share of that error before this round.
+  double left_before = 1;      // The share of at_first's error.
   // The tensors that stand in for culprits of the rounds before, and for those
   // of this one if they are replaced one by one.
   std::vector<TensorPatch> patches = {};
@@ -270,7 +269,6 @@ struct Bisector {
     return {*candidate, index, request.inputs, std::move(run)};
   }
 
-  // Runs all of the candidate, and keeps what the first questions need.
   absl::StatusOr<std::vector<NamedTensor>> RunCandidate() {
     std::vector<EntryId> keeps = path.given;
     if (path.size() > 1) {
@@ -330,8 +328,8 @@ struct Bisector {
     return wrong.ShareLeft(outputs);
   }
 
-  // Halving asks for a cut between what it knows; what is kept is made anew for
-  // that part of the path where it does not reach so far.
+  // A cut whose tensors are not kept takes one more run of the candidate, which
+  // keeps those of the cuts that may be asked for next.
   absl::StatusOr<double> Ask(size_t cut) {
     if (!IsKept(cut)) NODEWISE_RETURN_IF_ERROR(KeepNeighbouringCuts(cut));
     return AskOf(cut, kept);
@@ -400,7 +398,6 @@ struct Bisector {
     return CheckSteady(run.hashes());
   }
 
-  // Compares a further run of the candidate with the first.
   absl::StatusOr<bool> CheckSteady(const RunHashes& other) {
     bool is_steady = true;
     for (const NodeId node : path.nodes) {
@@ -439,7 +436,6 @@ struct Bisector {
     return HaveReplacements(checks);
   }
 
-  // Has the reference follow a run of the candidate, for some nodes.
   absl::StatusOr<NodeChecks> Check(ObservedRun* run, bool with_accumulated,
                                    std::function<bool(NodeId)> selects) {
     NODEWISE_ASSIGN_OR_RETURN(NodeChecks checks,
@@ -508,7 +504,8 @@ struct Bisector {
     return all;
   }
 
-  // A culprit that was found alone explains what is gone with it.
+  // The error that is gone is a culprit's own only if that culprit was replaced
+  // alone.
   void NoteShare(double left) {
     LocateResult& located = result.located;
     if (located.culprits.size() > 1) located.share_of_all = 1 - left;

@@ -52,7 +52,7 @@ bool Differs(Verdict verdict) {
   return verdict == Verdict::kError || verdict == Verdict::kInconclusive;
 }
 
-// Whether what each node made differs; none if it was not compared.
+// None for a node whose outputs were not compared.
 ByNode<std::optional<bool>> DifferingNodes(const GraphIndex& index,
                                            const Comparison& comparison) {
   ByNode<std::optional<bool>> differs(index.graph());

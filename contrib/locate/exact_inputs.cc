@@ -18,7 +18,8 @@
 namespace nodewise {
 namespace {
 
-// Runs the candidate, one for all nodes that are checked, with some options.
+// Runs the candidate with some options. All nodes that are checked share its
+// runner.
 using RunWith = absl::FunctionRef<absl::StatusOr<RunResult>(const RunOptions&)>;
 
 constexpr CompareOptions kBitForBit = {{Rule::Kind::kTolerance, {0, 0}}};

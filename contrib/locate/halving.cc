@@ -10,8 +10,7 @@
 namespace nodewise {
 namespace {
 
-// Returns whether one of the cuts, which are sorted, lies where the entry is
-// live.
+// The cuts are sorted.
 bool IsLiveAtAnyCut(const BisectPath::Live& live,
                     const std::vector<size_t>& cuts) {
   const auto found = std::ranges::lower_bound(cuts, live.from);

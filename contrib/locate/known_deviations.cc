@@ -183,7 +183,8 @@ double HalfUlpOfOne(std::string_view dtype) {
   return dtype == "bfloat16" ? 0x1p-8 : 0;
 }
 
-// Whether a runtime that calls itself so is the one of that name.
+// A runtime calls itself by its name and version, and may add more behind a
+// comma, such as its provider.
 bool IsCalled(std::string_view runtime, std::string_view name) {
   return runtime.starts_with(name) &&
          (runtime.size() == name.size() || runtime[name.size()] == ',');

@@ -73,7 +73,7 @@ struct RoleNames {
     return kind;
   }
 
-  // Goes back through what only says in which order a tensor lies.
+  // Goes back through operations that only say in which order a tensor lies.
   ValueId Origin(ValueId id) const {
     while (network.value(id).kind == NetworkValue::Kind::kOutput) {
       const OperationId maker = network.value(id).producer;
@@ -121,7 +121,6 @@ void NameRoles(const Graph& graph, const Region& region, NamesInput names_input,
   layer->outputs = std::move(outputs);
 }
 
-// Gives a value a name; another one that has it gets a longer one.
 absl::Status GiveName(ValueId id, const std::string& name, Network* network) {
   const auto other = network->FindValue(name);
   if (other.ok() && *other == id) return absl::OkStatus();

@@ -133,7 +133,6 @@ void Conclude(const absl::Status& tried, LayerResult* result) {
   }
 }
 
-// Sees what layers make, and keeps or compares it by node and output.
 struct LayerSink : public TensorSink {
   using Takes = std::function<absl::Status(EntryId, const TensorItem&)>;
 
@@ -154,8 +153,7 @@ struct LayerSink : public TensorSink {
   const Takes takes;
 };
 
-// Compares what the candidate makes with what the reference made, and keeps no
-// tensor of it.
+// Keeps no tensor of the candidate: each is compared as it comes.
 struct MadeComparer {
   absl::Status Compare(EntryId entry, const TensorItem& item) {
     const NodeId node = sides.index().NodeOf(entry);
@@ -202,7 +200,6 @@ struct ReadKeeper : public TensorSink {
   std::vector<bool> is_kept;
 };
 
-// How a part is run whose last node alone is looked at.
 RunOptions OptionsOf(const Graph& part, TensorSink* sink) {
   // The sink needs what the last node reads, so that nothing else is handed
   // out.
@@ -231,7 +228,6 @@ std::vector<NDArray> ReadBy(const LayerSides& sides, NodeId node,
   return read;
 }
 
-// Returns what the last node of a part reads and makes on the reference.
 absl::StatusOr<LayerValues> RunOnReference(
     const LayerSides& sides, const LayerPart& part,
     const std::vector<NamedTensor>& inputs) {

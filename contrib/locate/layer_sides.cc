@@ -36,7 +36,6 @@ const LayerModule& WithResidentParams(const LayerModule& mod) {
   return mod;
 }
 
-// Returns those of the tensors that a graph has as inputs.
 std::vector<NamedTensor> InputsOfGraph(const Graph& graph,
                                        const std::vector<NamedTensor>& all) {
   std::set<std::string> names;

@@ -89,7 +89,6 @@ struct Locator {
   std::optional<double> share_of_large = {};
   LocateResult result = {};
 
-  // Runs the candidate and has the reference follow it.
   absl::Status RunAndFollow() {
     NODEWISE_ASSIGN_OR_RETURN(candidate, search.makers.candidate());
     NODEWISE_RETURN_IF_ERROR(StartRepeatedRuns());
@@ -214,7 +213,6 @@ struct Locator {
     Conclude(index, overwritten, report);
   }
 
-  // Begins to run the candidate again and again.
   absl::Status StartRepeatedRuns() {
     if (search.is_cut) return absl::OkStatus();
     RunOptions run;
@@ -225,7 +223,7 @@ struct Locator {
       run.with_node_inputs = true;
       run.hashes_suffice = true;
     } else if (!search.failures.empty()) {
-      run.repeats = 1;  // Who fails once may not be the only one.
+      run.repeats = 1;  // Another node may fail, too.
     } else {
       return absl::OkStatus();
     }
@@ -254,7 +252,6 @@ struct Locator {
     float_changes.insert(float_changes.end(), found.begin(), found.end());
   }
 
-  // Runs the candidate once; the reference follows it node by node.
   absl::Status Observe() {
     ObservedRun run =
         RunOf(*candidate, {.with_hashes = true, .may_be_cut = search.is_cut});
@@ -494,7 +491,8 @@ struct Locator {
     return absl::OkStatus();
   }
 
-  // Whether what all culprits should have made can be tried together.
+  // A plan fault is gone only with other storage, and not where a tensor stands
+  // in for what the node makes.
   bool CanBeJoined() const {
     const auto measured = std::ranges::count_if(
         result.culprits,
@@ -530,8 +528,6 @@ struct Locator {
            });
   }
 
-  // Returns what the reference's run of the network makes for the culprits, or
-  // for those of them that are far off.
   std::vector<TensorPatch> ReferencesOf(bool only_far_off) const {
     std::vector<TensorPatch> patches;
     for (const Culprit& culprit : result.culprits) {

@@ -50,8 +50,8 @@ struct SampleSearch {
             std::isnan(sample.error) ? INFINITY : sample.error};
   }
 
-  // Runs both sides on a sample. The reference comes first: a sample that it
-  // refuses is not the candidate's fault.
+  // The reference comes first: a sample that it refuses is not the candidate's
+  // fault.
   absl::StatusOr<RankedSample> Measure(size_t sample) {
     RankedSample ranked;
     ranked.sample = sample;

@@ -47,7 +47,6 @@ bool FitsConcurrentRuns(const StoragePlan& plan) {
          bytes * kRuns * kTimes < AvailableMemory() / kShare;
 }
 
-// The target with memory of its own for each tensor.
 absl::StatusOr<std::shared_ptr<const GraphTarget>> WithSeparateStorage(
     const GraphTarget& target, std::string_view how) {
   const Artefact& artefact = target.artefact();

@@ -35,7 +35,8 @@ constexpr size_t kShownNodes = 5;
 // A mixture that is asked about again runs twice in one process, so that what
 // functions keep from run to run shows.
 constexpr uint64_t kAgain = 2;
-// As many nodes of a guilty function are compared, to show an element.
+// Many nodes may call a guilty function: at most this many are compared to show
+// a wrong element.
 constexpr size_t kComparedNodes = 16;
 
 using Outputs = std::vector<NamedTensor>;
@@ -98,7 +99,6 @@ struct MixtureRuns {
     return Run(*runner, repeats);
   }
 
-  // Runs one build by itself, without a mixture.
   absl::StatusOr<Outputs> RunOnce(
       const std::shared_ptr<const GraphTarget>& target) {
     NODEWISE_ASSIGN_OR_RETURN(const auto its_runner, SafestRunnerOf(target));
@@ -207,7 +207,9 @@ struct Mixer {
     return absl::OkStatus();
   }
 
-  // No function is to blame for this end of a run.
+  // Leaves the failure out of the status: one that is still there would make
+  // MixBuilds() replace the function of the node that it names, and here no
+  // function of the candidate is to blame.
   static absl::Status Ends(const absl::Status& status,
                            const std::string& means) {
     return absl::Status(status.code(),
@@ -245,7 +247,6 @@ struct Mixer {
     return chosen;
   }
 
-  // Runs these functions of the candidate with the others of the reference.
   absl::StatusOr<Outputs> RunMixed(const FunctionSet& functions,
                                    uint64_t repeats = 1) {
     return runs.RunMixed(NodesOf(functions), repeats);
@@ -338,7 +339,6 @@ struct Mixer {
         name);
   }
 
-  // Finds guilty functions until those that are left make no error.
   absl::Status FindGuiltyFunctions() {
     FunctionSet left = Mixable();
     double share = 1;  // The share of the whole error that `left` makes.
@@ -372,7 +372,6 @@ struct Mixer {
     }
   }
 
-  // The answer is asked for twice.
   absl::Status AskAgain(const FunctionSet& found) {
     NODEWISE_ASSIGN_OR_RETURN(const double left, AskCached(found));
     NODEWISE_ASSIGN_OR_RETURN(const double again, Ask(found, true));

@@ -143,9 +143,9 @@ struct PartSearch {
     return are_wrong;
   }
 
-  // A wrong value may be hidden by what is made of it, so what a right one is
-  // made of need not all be right; it is what is likely, and the outputs are
-  // wrong.
+  // A right value may be made of a wrong one whose error it hides. All that it
+  // is made of is left out all the same: that is most likely right, and the
+  // outputs show that something else is wrong.
   void Narrow(const Names& tried,
               const std::map<std::string, bool>& are_wrong) {
     const auto is = [&](const std::string& name, bool wrong) {
@@ -193,9 +193,9 @@ struct PartSearch {
     return read;
   }
 
-  // The values that are left are to be judged on what was read for them, and
-  // must be apart from what comes before and after it: what these hand on to
-  // each other is wanted, too.
+  // Adds what the open values read, since they are judged on that, and each
+  // value before them that something elsewhere reads, so that nothing passes
+  // from one side of them to the other unseen.
   Names WithValuesRead() const {
     std::set<ValueId> wanted;
     std::set<ValueId> before;
@@ -316,7 +316,6 @@ struct NetworkLocator {
     });
   }
 
-  // Whether every culprit does only what is known of the runtime.
   bool AreCulpritsKnown() const {
     const auto is_known = [this](const Culprit& culprit) {
       const auto& known = located.result.nodes[culprit.report].known;
@@ -455,7 +454,6 @@ struct NetworkLocator {
     return true;
   }
 
-  // Returns the values that were handed out, and notes why the others were not.
   Names ObservedAmong(const Names& asked, const AbsentSink& sink) {
     Names observed;
     Names absent;
@@ -517,8 +515,6 @@ struct NetworkLocator {
     return ChosenOf(all, search.kept);
   }
 
-  // Notes how much the outputs change when values inside the network are handed
-  // out.
   absl::Status NoteChange(absl::Span<const NamedTensor> seen) {
     NODEWISE_ASSIGN_OR_RETURN(
         const auto changed,
@@ -533,7 +529,6 @@ struct NetworkLocator {
     return absl::OkStatus();
   }
 
-  // Whether more than half of an output's error is there.
   bool DoesErrorRemain(size_t output, const TensorComparison& found) const {
     return RelativeError(found) > RelativeError(unseen[output]) / 2;
   }

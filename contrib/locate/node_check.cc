@@ -55,7 +55,6 @@ absl::StatusOr<NDArray> KeepReadable(const TensorItem& item) {
   return kept;
 }
 
-// Returns whether the item holds the same bytes as what is kept already.
 bool IsKept(const NDArray& kept, const TensorItem& item) {
   return kept.defined() && item.tensor->device.device_type == kDLCPU &&
          IsCompact(*item.tensor) &&
@@ -251,8 +250,8 @@ class NodeChecker : public TensorSink {
     return absl::OkStatus();
   }
 
-  // Which integers floats stand for explains what is computed with them, where
-  // the product of integers is fused of what lies on both sides of a value.
+  // A runtime may fuse the DequantizeLinear into a product of integers. Which
+  // integers the floats stand for then explains what the product is.
   void NoteDequantized(NodeId node, const Network& region,
                        const std::vector<NDArray>& inputs) {
     if (region.order().size() != 1) return;
@@ -331,7 +330,6 @@ class NodeChecker : public TensorSink {
     return inputs;
   }
 
-  // Lets go what no later node reads.
   void DropAfter(NodeId node) {
     read_[node].clear();
     const auto drop = [&](EntryId entry) {

@@ -453,7 +453,7 @@ absl::Status StandInSearch::ContinueAfter(const absl::Status& status,
   if (has_failed || IsAskedFor(asked_for, failure->node)) {
     return WithFailureHint(status, *failure);
   }
-  // A side effect was asked for, again and again.
+  // A side effect is found by a search that asks for it in several runs.
   if (runs > 0 && failure->kind != NodeFailure::Kind::kSideEffect) {
     failure->what += fmt::format(" (not before, in {})", CountOf(runs, "run"));
   }

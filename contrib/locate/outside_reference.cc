@@ -46,12 +46,10 @@ absl::StatusOr<NDArray> AlignedCopyOf(const TensorItem& item) {
   return NDArray::Borrow(*item.tensor, nullptr).CopyToHost();
 }
 
-// The tensors that a node read and made in a run.
 struct NodeTensors {
   std::vector<NDArray> read, made;
 };
 
-// Keeps the tensors of some nodes.
 struct NodeTensorSink : public TensorSink {
   absl::Status Consume(const TensorItem& item) override {
     const auto node = nodes.find(item.key.node);
@@ -333,8 +331,6 @@ struct OutsideLocator {
     return absl::OkStatus();
   }
 
-  // Runs a node that is off in the network alone, on what the reference gave it
-  // to read.
   absl::Status JudgeAlone(const CandidateSink& seen, NodeReport* report) {
     std::vector<NDArray> read;
     const auto made = RunAlone(*report, seen, &read);
@@ -397,7 +393,8 @@ struct OutsideLocator {
       run.patches.push_back({index.KeyOf(entry), read->back(),
                              request.reference_name, report.key});
     }
-    // Its storage plan must not be able to change what is read or made.
+    // The candidate's storage plan must not be able to change what is read or
+    // made.
     if (apart == nullptr) {
       NODEWISE_ASSIGN_OR_RETURN(apart, request.makers.with_private_storage());
     }

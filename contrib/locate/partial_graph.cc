@@ -59,7 +59,6 @@ class GraphTaker {
     graph_.node_row_ptr.push_back(static_cast<uint32_t>(graph_.entries.size()));
   }
 
-  // Makes the outputs of the last node those of the graph.
   Graph Finish() {
     const auto last = static_cast<uint32_t>(graph_.nodes.size() - 1);
     const uint32_t outputs = graph_.OutputsOf(NodeId{last});

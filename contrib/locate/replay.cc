@@ -32,7 +32,6 @@ constexpr size_t kNamedNodes = 5;
 // the proved bounds allow for; as much again for what it makes of that.
 constexpr double kMostOfAnotherRounding = 4;
 
-// The distance from 1 to the next number of a type.
 double EpsilonOf(DLDataType dtype) {
   if (dtype.code == kDLBfloat) return 0x1p-7;
   if (dtype.bits == 16) return 0x1p-10;

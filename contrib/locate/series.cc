@@ -87,7 +87,6 @@ struct SeriesSearch {
     return FetchOutputs(*executor);
   }
 
-  // Runs the build, twice if it is an end of the series.
   absl::StatusOr<Outputs> OutputsOf(size_t build, bool is_end) {
     NODEWISE_ASSIGN_OR_RETURN(const auto target, builds[build].load());
     if (build == 0) tolerance = AccumulatedTolerance(target->graph());

@@ -13,7 +13,7 @@ namespace {
 // can make this process allocate.
 constexpr uint32_t kMostTextBytes = 1 << 16;
 
-// Before the text of a finding on its way out of the child.
+// Goes out of the child before the text of a finding.
 struct Head {
   uint32_t node = 0;
   uint32_t is_side_effect = 0;
@@ -39,7 +39,7 @@ absl::Status Send(const Finding& finding, PipeWriter* writer) {
   return writer->Write(text.data(), text.size());
 }
 
-// In the child.
+// Runs in the child.
 absl::Status SanitizeAndSend(const GraphTarget& target,
                              absl::Span<const RunInput> inputs,
                              PipeWriter* writer) {

@@ -148,7 +148,8 @@ struct CutFollower {
     if (operation.kind() != "BatchNormalization") {
       return FollowAll(operation, side, rank);
     }
-    // All but its first input have one number for each channel.
+    // All inputs of a BatchNormalization but the first have one number for each
+    // channel.
     const auto channel = side == 1 ? std::optional<size_t>(0) : std::nullopt;
     return FollowBroadcast(operation.inputs[0], side, rank) &&
            std::all_of(operation.inputs.begin() + 1, operation.inputs.end(),
@@ -288,7 +289,8 @@ struct BoundJoiner {
     AddAlignment(expected, made);
     const bool differs = piece.worst.error > 0;
     if (!differs) return;
-    // Any bound decides before none does.
+    // A ratio of NaN says that no bound has decided yet, and any bound goes
+    // before that.
     const bool is_worse =
         !has_worst || std::isnan(joined.ratio) || piece.ratio > joined.ratio;
     if (!is_worse || (has_worst && std::isnan(piece.ratio))) return;
@@ -335,7 +337,6 @@ struct BoundJoiner {
   }
 };
 
-// Sets the size of those sides of the inputs that are cut.
 absl::Status SetCutSides(const std::vector<NDArray>& read, const TileCut& cut,
                          const Dim& size, Network* piece) {
   for (size_t i = 0; i < read.size(); ++i) {
@@ -348,7 +349,6 @@ absl::Status SetCutSides(const std::vector<NDArray>& read, const TileCut& cut,
   return absl::OkStatus();
 }
 
-// Computes the reference, and its bounds, for one piece of the output.
 absl::StatusOr<BoundedTensor> ComputePiece(const AloneOutput& output,
                                            const TileCut& cut, int64_t begin,
                                            int64_t end) {

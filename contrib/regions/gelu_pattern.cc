@@ -118,7 +118,7 @@ std::optional<Formula> FormulaOf(absl::Span<const Part> parts,
   return formula;
 }
 
-// What a Gelu comes to.
+// A Gelu worked out as the parts of a network are, to be compared with them.
 Formula GeluOf(Part::Kind function) {
   Formula gelu;
   gelu.function = function;
@@ -268,9 +268,8 @@ struct GeluFinder {
   static bool HasForm(GeluPattern* pattern) {
     std::vector<double> any;
     for (size_t i = 0; i < pattern->numbers_.size(); ++i) {
-      // No sum or product of a few of these is
-      // 0 or 1 by chance, so that a factor which ought to be there does not
-      // vanish.
+      // No sum or product of a few of these is 0 or 1 by chance, so that a
+      // factor which ought to be there does not vanish.
       any.push_back(0.6180339887 + 0.2360679775 * static_cast<double>(i));
     }
     for (const Part& part : pattern->parts_) {

@@ -191,7 +191,6 @@ class StepPlanner {
     return input;
   }
 
-  // The inputs of an operation, all or some of them.
   absl::StatusOr<std::vector<OneDnnInput>> MakeInputs(
       const Operation& operation, absl::Span<const ValueId> values,
       std::vector<PlannedInput>* planned) const {
@@ -300,7 +299,8 @@ class StepPlanner {
     return true;
   }
 
-  // Returns the Gelu of the value that operations make which no step has yet.
+  // Returns the Gelu that is computed of the value, if none of its operations
+  // are in a step yet.
   std::optional<GeluPattern> GeluOf(ValueId value) const {
     if (value == kNoValue || IsNumber(value)) return std::nullopt;
     auto gelu = GeluPattern::Find(

@@ -34,7 +34,6 @@ absl::StatusOr<std::vector<NamedTensor>> RunAll(
   return std::move(result.outputs);
 }
 
-// Gives each tensor memory of its own.
 absl::StatusOr<Graph> WithoutOverlaps(Graph graph) {
   int32_t next = FirstFreeStorageId(graph);
   for (GraphEntry& entry : graph.entries) entry.storage_id = next++;
@@ -140,7 +139,7 @@ struct EarlierSearch {
   const ReproCase& node_case;
   const Graph& graph = source.index.graph();
   std::map<NodeId, std::vector<NDArray>> reads = {};
-  uint64_t bytes = 0;  // All of these have so many.
+  uint64_t bytes = 0;  // Taken by all tensors in `reads`.
   uint64_t runs = 0;
   uint64_t failing = 0;  // How many of these runs failed.
   uint64_t most_failing = MostFailing();

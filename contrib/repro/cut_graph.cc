@@ -20,9 +20,9 @@ constexpr size_t kLongestName = 60;
 
 bool IsPlain(char c) { return absl::ascii_isalnum(c) || c == '_'; }
 
-template <typename Params>
 // A variadic parameter stands for as many inputs as there are, which are told
 // apart by their numbers.
+template <typename Params>
 std::string ParamName(const Params& params, size_t slot) {
   if (params.empty()) return "";
   const size_t last = params.size() - 1;

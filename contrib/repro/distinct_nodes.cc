@@ -15,7 +15,6 @@ void AddPart(std::string_view part, std::string* text) {
   text->append(std::to_string(part.size())).append(":").append(part);
 }
 
-// The region's text without the names in it.
 std::string RegionContent(const Region& region) {
   NetworkData data = region.network.data();
   data.name.clear();

@@ -51,7 +51,6 @@ std::string NotDrawnReason(const NDArray& tensor) {
   return "its few numbers can only be drawn as they are";
 }
 
-// Returns whether a value of a network is a constant of these numbers.
 bool HoldsNumbers(const std::optional<NetworkValue>& value, uint64_t hash) {
   if (!value || value->kind != NetworkValue::Kind::kConstant) return false;
   const auto own = HashOfNumbers(value->data);

@@ -32,7 +32,7 @@ bool HasRevealingNumbers(const NDArray& tensor) {
                              [](double x) { return x != 0 && x != 1; });
 }
 
-// Lists what of its network a case still has whose names are hidden.
+// Lists what a case still tells of its network when its names are hidden.
 struct KeptLister {
   const ReproCase& node_case;
   const OpSet& operators;
@@ -71,7 +71,7 @@ struct KeptLister {
     }
   }
 
-  // WithErasedNetwork() says what of that is blank.
+  // WithErasedNetwork() says what of a library is made blank.
   std::string LibraryContentsText() const {
     // A library that cannot be read may hold anything.
     const auto summary = SummariseLibrary(node_case.library_file);
@@ -233,7 +233,6 @@ struct NameAnonymizer {
 
   size_t HeadNode() const { return graph.heads[0].node; }
 
-  // Returns the name with a number behind it if it is taken.
   std::string Unique(const std::string& name, const char* between) {
     std::string unique = name;
     for (int use = 2; !taken.insert(unique).second; ++use) {
@@ -285,7 +284,6 @@ struct NameAnonymizer {
       inputs[input.name] = &input;
     for (const uint32_t n : graph.arg_nodes) {
       const auto found = inputs.find(old_names[n]);
-      // The one that a node of its own reads it under is the first reader.
       const std::string role =
           found == inputs.end() ? "In" : found->second->role;
       std::string& name = graph.nodes[n].name;
@@ -407,7 +405,8 @@ void AnonymizeFailure(ReproCase* node_case) {
                      : std::string(NameOf(failure.kind));
 }
 
-// Names must not matter; this says so.
+// Fails if the case shows another failure under the new names: names must not
+// matter.
 absl::Status CheckIsSame(const DrawOptions& options, const SameFailure& same,
                          const ReproCase& before, ReproCase* hidden) {
   bool is_same = true;

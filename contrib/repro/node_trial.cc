@@ -28,7 +28,6 @@ Verdict SeverityOf(const ReproOutput& output) {
   return WeighedVerdict(*output.comparison);
 }
 
-// Returns the tensors that the node reads, and those of the nodes before it.
 std::vector<NamedTensor> NamedInputs(const ReproCase& node_case,
                                      const std::vector<NDArray>& inputs) {
   std::vector<NamedTensor> named;
@@ -189,7 +188,8 @@ bool IsFinite(const NDArray& tensor) {
   return stats.nans == 0 && stats.infinities == 0;
 }
 
-// Others leave something behind that shows only in a run that looks for it.
+// Other failures leave something behind that shows only in a run that looks for
+// it.
 bool IsSeenInRuns(const NodeFailure& failure) {
   return failure.kind != NodeFailure::Kind::kStrayWrite &&
          failure.kind != NodeFailure::Kind::kSideEffect;

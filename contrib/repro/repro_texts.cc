@@ -108,7 +108,8 @@ std::string FailureText(const ReproCase& node_case) {
          "status 1. Once\nit is repaired, the exit status is 0.\n";
 }
 
-// Returns whether the nodes read a parameter, or anything else.
+// Returns whether the nodes read a parameter or, without `params`, anything
+// else.
 bool Reads(const ReproCase& node_case, bool params) {
   const auto is_meant = [params](const ReproInput& input) {
     return input.is_param == params;

@@ -53,12 +53,10 @@ absl::StatusOr<NDArray> Changed(const NDArray& tensor, F change) {
   return Unimplemented("elements of this type are not numbers");
 }
 
-// Returns a tensor of this type with one number everywhere.
 absl::StatusOr<NDArray> FilledLike(const NDArray& tensor, double value) {
   return Changed(tensor, [value](uint64_t, double) { return value; });
 }
 
-// Returns the elements that are not zero, row by row.
 absl::StatusOr<std::vector<uint64_t>> NonZeroElements(const NDArray& tensor) {
   std::vector<uint64_t> elements;
   const auto note = [&](uint64_t element, double value) {
@@ -69,7 +67,7 @@ absl::StatusOr<std::vector<uint64_t>> NonZeroElements(const NDArray& tensor) {
   return elements;
 }
 
-// Returns the tensor with 0 at these elements, which are sorted.
+// The elements are sorted.
 absl::StatusOr<NDArray> WithZerosAt(const NDArray& tensor,
                                     absl::Span<const uint64_t> elements) {
   return Changed(tensor, [&](uint64_t element, double value) {
@@ -78,7 +76,6 @@ absl::StatusOr<NDArray> WithZerosAt(const NDArray& tensor,
   });
 }
 
-// Returns the tensor with 1 wherever it is not zero.
 absl::StatusOr<NDArray> WithOnes(const NDArray& tensor) {
   return Changed(tensor,
                  [](uint64_t, double value) { return value == 0 ? 0.0 : 1.0; });
@@ -137,8 +134,7 @@ void SetAttributes(const Region& region, GraphNode* node) {
   node->attrs = std::move(attrs);
 }
 
-// Returns whether the node of a case can be bound to tensors of other sizes:
-// its functions are built in, and it says what it computes.
+// Only built-in functions can be bound to tensors of other sizes.
 bool CanBeResized(const ReproCase& node_case) {
   return node_case.library_file.empty() && node_case.region &&
          HasBuiltInFunctions(node_case.graph);
@@ -178,7 +174,6 @@ absl::StatusOr<ReproCase> Resized(const ReproCase& node_case,
   return resized;
 }
 
-// Tries one change after the other, and keeps those that the failure survives.
 struct Shrinker {
   static constexpr bool kEvenIfNoRunsAreLeft = true;
 

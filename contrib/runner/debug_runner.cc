@@ -22,9 +22,8 @@
 namespace nodewise {
 namespace {
 
-// The time limit of one whole plain run. An hour is meant to
-// be more than any network takes; a library that has shown faults may hang in
-// this run, too.
+// The time limit of one whole plain run. An hour is meant to be more than any
+// network takes; a library that has shown faults may hang in this run, too.
 constexpr int64_t kPlainRunLimitMs = 3'600'000;
 
 // Has a plain executor of its own run and compared. A failure here is not one

@@ -109,7 +109,6 @@ class NodeSink : public TensorSink {
     return options_.sink->Consume(item);
   }
 
-  // Lets go what no later node reads.
   void DropAfter(NodeId node) {
     const auto drop = [&](EntryId entry) {
       if (index_.LifetimeOf(entry).last_read <= int64_t{Index(node)}) {
@@ -184,7 +183,7 @@ class GraphView : public Runner {
   }
 
  private:
-  // Calls what is patched as the network does.
+  // The runner knows values by the network's names.
   absl::StatusOr<std::vector<TensorPatch>> NamePatches(
       std::vector<TensorPatch> patches) const {
     for (TensorPatch& patch : patches) {

@@ -55,17 +55,15 @@ bool HasOneTensor(const fs::path& path) {
   return path.extension() == ".npy" || path.extension() == ".pb";
 }
 
-// Returns where the digits at a place end.
 size_t EndOfNumber(const std::string& text, size_t begin) {
   return std::min(text.find_first_not_of("0123456789", begin), text.size());
 }
 
 // Compares numbers in names by their value. The longer of two numbers without
 // leading zeros is the larger one. Datasets number their files, mostly without
-// leading zeros, and a user expects sample 10 behind sample 9. All else
-// is compared by bytes. Names that differ in leading zeros alone are
-// told apart by their bytes at the end, so that the order is the same on every
-// machine.
+// leading zeros, and a user expects sample 10 behind sample 9. All else is
+// compared by bytes. Names that differ in leading zeros alone are told apart by
+// their bytes at the end, so that the order is the same on every machine.
 bool ComesBefore(const std::string& a, const std::string& b) {
   size_t i = 0;
   size_t j = 0;
@@ -285,8 +283,8 @@ void InputCollector::Set(const std::string& name, const NDArray& tensor,
         "{}: input {}: is given twice, expected once ({} has it too)", path,
         name, from));
   }
-  // It counts as given from here on even if it does not fit: Complete() would
-  // say that it is missing, too.
+  // The input counts as given from here on even if the tensor does not fit:
+  // Complete() would say that it is missing, too.
   from = path;
   if (!list_.Fits(*input, tensor)) {
     return AddError(InvalidArgument(

@@ -53,7 +53,7 @@ class ReferenceKernel : public RegionKernel {
   const Interpreter interpreter_;
 };
 
-// It refuses nothing.
+// The reference refuses no region.
 class ReferencePlan : public RegionPlan {
  public:
   absl::StatusOr<std::unique_ptr<RegionKernel>> Make(
