@@ -25,8 +25,8 @@ namespace nodewise {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::UnorderedElementsAreArray;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAreArray;
 
 std::string NameOf(const OperatorDef& def) {
   return fmt::format("{} {}", def.name, def.since);
@@ -120,8 +120,7 @@ TEST(CentralDifferenceTest, WhatMakesFloatsOfFloatsHasAGradientOrIsListed) {
     if (GradientKindOf(*row).has_value()) continue;
     if (AllTallies().at(NameOf(*row)).refused > 0) without.insert(row->name);
   }
-  EXPECT_THAT(without,
-              UnorderedElementsAreArray(OperatorsWithoutGradient()));
+  EXPECT_THAT(without, UnorderedElementsAreArray(OperatorsWithoutGradient()));
 }
 
 }  // namespace
