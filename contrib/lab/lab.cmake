@@ -4,6 +4,7 @@
 add_library(nodewise_planter STATIC EXCLUDE_FROM_ALL
   lab/planter/region_faults.cc
   lab/planter/call_faults.cc
+  lab/planter/plan_faults.cc
   lab/planter/planter.cc
   lab/planter/region_trial.cc
   lab/planter/spoiling.cc

@@ -101,6 +101,20 @@ double LargestOf(const NDArray& tensor) {
   return largest;
 }
 
+bool ComputesSomething(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph.node(id);
+  return graph.IsFunction(id) && node.function != kNopFunction &&
+         node.function != kCopyFunction;
+}
+
+std::vector<NodeId> ComputingNodes(const Graph& graph) {
+  std::vector<NodeId> nodes;
+  for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+    if (ComputesSomething(graph, NodeId{n})) nodes.push_back(NodeId{n});
+  }
+  return nodes;
+}
+
 absl::Status NotPlantable(std::string what) {
   return absl::FailedPreconditionError(std::move(what));
 }

@@ -114,6 +114,9 @@ FoundWays Hang(const FaultPlace&, RandomSource&);
 
 // What kinds have in common.
 
+// A node that only copies or renames cannot compute anything wrong.
+bool ComputesSomething(const Graph& graph, NodeId id);
+std::vector<NodeId> ComputingNodes(const Graph& graph);
 // Fails with what the node lacks.
 absl::Status NotPlantable(std::string what);
 // Draws one of the list. REQUIRES: it is not empty.
