@@ -28,7 +28,8 @@ function(nodewise_add_onednn target)
     onednn/onednn_threads.cc
     onednn/products.cc
     onednn/program.cc
-    onednn/quantized.cc)
+    onednn/quantized.cc
+    onednn/resize.cc)
   target_include_directories(${target} SYSTEM PRIVATE ${${target}_INCLUDE})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   # g++'s OpenMP runtime by its file name: clang would link its own.

@@ -131,6 +131,8 @@ absl::Status BuildReshape(ProgramBuilder& program);
 // From one layout to the other.
 absl::Status BuildIdentity(ProgramBuilder& program);
 absl::Status BuildCast(ProgramBuilder& program);
+
+// Resize and Upsample (resize.cc).
 absl::Status BuildResize(ProgramBuilder& program);
 
 }  // namespace nodewise::onednn
