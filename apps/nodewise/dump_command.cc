@@ -7,7 +7,7 @@
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/dump/dump.h"
-#include "nodewise/foreign/foreign_observation.h"
+#include "nodewise/foreign/foreign_dump.h"
 #include "nodewise/profile/profiler.h"
 #include "nodewise/report/debug_run_report.h"
 #include "nodewise/report/run_report.h"

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,8 +8,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nodewise/dump/dump.h"
-#include "nodewise/runner/runner.h"
 #include "nodewise/tensors/tensor_sink.h"
 
 namespace nodewise {
@@ -24,25 +21,6 @@ struct AbsentSink : public TensorSink {
 
   std::map<std::string, std::string> absent;  // By name, with the reasons.
 };
-
-// What recording runs of a program has left behind.
-struct ForeignDump {
-  std::vector<std::string> folders;  // One for each run.
-  uint64_t entries = 0;              // Recorded in each.
-  uint64_t tensor_bytes = 0;
-  std::vector<std::string> notes;
-  // The outputs of a run that was recorded, and of one that was not.
-  std::vector<NamedTensor> seen, unseen;
-};
-
-// Records runs of a network in another program as dumps, as if each operation
-// were a node. A dump's graph says what each node computes. Fails as the runs
-// do, and with kInvalidArgument if the options select nothing.
-absl::StatusOr<ForeignDump> DumpForeign(const NetworkProgram& program,
-                                        const ProgramRequest& request,
-                                        absl::Span<const NamedTensor> inputs,
-                                        const RecordOptions& record,
-                                        uint64_t runs);
 
 // Looking at a value inside a foreign runtime may make a fault go away, since
 // the runtime computes other operations together then. This finds out what can

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "nodewise/foreign/foreign_observation.h"
+#include "nodewise/foreign/foreign_dump.h"
 #include "nodewise/ndarray/ndarray.h"
 #include "nodewise/report/report.h"
 #include "nodewise/session/session.h"
