@@ -108,17 +108,6 @@ bool ReadNumber(std::string_view text, T* number) {
 // Reads "I/N", the I-th of N parts, from 1 on; returns whether it is that.
 bool ReadShard(std::string_view text, uint64_t* part, uint64_t* parts);
 
-// Checks before the run, which would otherwise be wasted, whether a file can be
-// written, as far as that can be known. An empty path means no file.
-absl::Status CheckFilePath(const std::string& path);
-// Checks the file of --output, whose extension decides its content.
-absl::Status CheckOutputPath(const std::string& path, size_t num_outputs);
-// Puts a file in the place of one that may be there, once it is complete.
-absl::Status WriteWholeFile(const std::string& path, std::string_view content);
-// Does so for a file that the user has asked for, and reports that under `key`.
-absl::Status WriteAskedFile(const std::string& path, std::string_view content,
-                            std::string_view key, Report* report);
-
 // A verb of `nodewise`: declares its options, has them filled in, and runs
 // once.
 class Command {

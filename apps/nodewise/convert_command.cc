@@ -5,6 +5,7 @@
 #include "apps/nodewise/build_parts.h"
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
+#include "apps/nodewise/output_files.h"
 #include "fmt/format.h"
 #include "nodewise/artefact/artefact.h"
 #include "nodewise/ir/network_text.h"

@@ -2,6 +2,7 @@
 
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/load_options.h"
+#include "apps/nodewise/output_files.h"
 #include "fmt/format.h"
 #include "nodewise/ir/network.h"
 #include "nodewise/onnx/onnx_model.h"

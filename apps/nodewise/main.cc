@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/output_files.h"
 #include "apps/nodewise/supervisor.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"

@@ -4,6 +4,7 @@
 #include "apps/nodewise/command.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
+#include "apps/nodewise/output_files.h"
 #include "apps/nodewise/terminal.h"
 #include "fmt/format.h"
 #include "nodewise/profile/profile.h"

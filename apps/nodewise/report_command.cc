@@ -1,6 +1,7 @@
 #include <string>
 
 #include "apps/nodewise/command.h"
+#include "apps/nodewise/output_files.h"
 #include "nodewise/report/archive.h"
 #include "nodewise/support/status.h"
 

@@ -5,6 +5,7 @@
 #include "apps/nodewise/debug_run.h"
 #include "apps/nodewise/foreign_target.h"
 #include "apps/nodewise/load_options.h"
+#include "apps/nodewise/output_files.h"
 #include "fmt/format.h"
 #include "nodewise/interp/interpreter.h"
 #include "nodewise/report/model_report.h"
