@@ -10,6 +10,7 @@
 #include "contrib/locate/output_error.h"
 #include "contrib/locate/partial_graph.h"
 #include "contrib/locate/second_look.h"
+#include "contrib/locate/spoiler.h"
 #include "fmt/format.h"
 #include "nodewise/locate/exact_inputs.h"
 #include "nodewise/support/machine.h"
