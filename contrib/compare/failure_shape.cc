@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "contrib/compare/tensor_pair.h"
+#include "contrib/compare/ulp_histogram.h"
 #include "fmt/format.h"
 #include "nodewise/ndarray/elements.h"
 #include "nodewise/ndarray/ndarray.h"
@@ -36,48 +38,6 @@ void Add(FailureShape shape, Patterns* patterns,
 // Where no element is beyond the tolerance, those whose error is at least this
 // part of the largest one count as wrong.
 constexpr double kShareOfLargest = 8;
-
-// Two tensors of one shape and type, and which of their elements are wrong.
-struct TensorPair {
-  const uint8_t* expected;
-  const uint8_t* actual;
-  absl::Span<const int64_t> shape;
-  DLDataType dtype;
-  const Metrics& metrics;
-  Tolerance tolerance;
-  size_t elements = metrics.elements;
-  size_t element_bytes = ElementBytes(dtype);
-
-  double At(const uint8_t* data, size_t i) const {
-    double value = 0;
-    DecodeToDoubles(dtype, data + i * element_bytes, 1, &value);
-    return value;
-  }
-  double Expected(size_t i) const { return At(expected, i); }
-  double Actual(size_t i) const { return At(actual, i); }
-  // Returns whether `y` in the place of `x` is wrong.
-  bool IsWrong(double x, double y) const {
-    if (x == y || (std::isnan(x) && std::isnan(y))) return false;
-    return !(std::fabs(y - x) <=
-             tolerance.absolute + tolerance.relative * std::fabs(x));
-  }
-
-  // Calls f(i, expected, actual) for all elements in their order, until it
-  // returns false.
-  template <typename F>
-  void ForEach(F f) const {
-    constexpr size_t kPairBlock = 1024;
-    std::array<double, kPairBlock> x, y;
-    for (size_t first = 0; first < elements; first += kPairBlock) {
-      const size_t n = std::min(kPairBlock, elements - first);
-      DecodeToDoubles(dtype, expected + first * element_bytes, n, x.data());
-      DecodeToDoubles(dtype, actual + first * element_bytes, n, y.data());
-      for (size_t i = 0; i < n; ++i) {
-        if (!f(first + i, x[i], y[i])) return;
-      }
-    }
-  }
-};
 
 // An axis: its length, and how far its elements lie apart.
 struct Axis {
@@ -584,47 +544,6 @@ constexpr std::string_view kShapeNames[] = {
 };
 static_assert(std::size(kShapeNames) ==
               static_cast<size_t>(FailureShape::kStaleCopy) + 1);
-
-// The place of a float among all floats of its type, counted from 0; numbers
-// below 0 have places below it.
-template <typename Bits>
-int64_t PlaceOf(Bits bits) {
-  constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
-  const auto size = static_cast<int64_t>(bits & static_cast<Bits>(~kSign));
-  return (bits & kSign) != 0 ? -size : size;
-}
-
-// One for equal elements, and one for each power of two up to the 64th.
-constexpr size_t kMostBuckets = 66;
-
-// Counts the differences of finite numbers whose exponent is not all ones.
-template <typename Bits>
-UlpHistogram CountUlps(const TensorPair& pair, Bits exponent) {
-  std::array<uint64_t, kMostBuckets> counts = {};
-  for (size_t i = 0; i < pair.elements; ++i) {
-    const Bits x = LoadElement<Bits>(pair.expected, i);
-    const Bits y = LoadElement<Bits>(pair.actual, i);
-    if ((x & exponent) == exponent || (y & exponent) == exponent) continue;
-    const int64_t a = PlaceOf(x), b = PlaceOf(y);
-    const uint64_t ulps =
-        a > b ? uint64_t(a) - uint64_t(b) : uint64_t(b) - uint64_t(a);
-    const size_t bucket =
-        ulps == 0 ? 0 : 1 + static_cast<size_t>(std::bit_width(ulps - 1));
-    ++counts[bucket];
-  }
-  size_t used = counts.size();
-  while (used > 0 && counts[used - 1] == 0) --used;
-  return UlpHistogram(counts.begin(), counts.begin() + used);
-}
-
-UlpHistogram UlpsOf(const TensorPair& pair) {
-  const DLDataType dtype = pair.dtype;
-  if (dtype.code == kDLBfloat) return CountUlps<uint16_t>(pair, 0x7F80);
-  if (dtype.code != kDLFloat) return {};
-  if (dtype.bits == 16) return CountUlps<uint16_t>(pair, 0x7C00);
-  if (dtype.bits == 32) return CountUlps<uint32_t>(pair, 0x7F800000);
-  return CountUlps<uint64_t>(pair, 0x7FF0000000000000);
-}
 
 // Whether a pattern says what was done to all elements.
 bool ExplainsAll(const FailurePattern& pattern) {
