@@ -140,8 +140,8 @@ const Row* FindRow(const void* type) {
     auto* const rows = new std::unordered_map<const void*, const Row*>();
     for (const auto family :
          {ElementRows(), ProductRows(), WindowRows(), ReductionRows(),
-          NormRows(), MoveRows(), PickRows(), FillRows(), SignalRows(),
-          QuantizedRows(), RecurrentRows(), BodyRows()}) {
+          NormRows(), MoveRows(), PickRows(), FillRows(), ResizeRows(),
+          SignalRows(), QuantizedRows(), RecurrentRows(), BodyRows()}) {
       for (const Row& row : family) {
         for (const void* const version : row.types) {
           if (version != nullptr) rows->emplace(version, &row);

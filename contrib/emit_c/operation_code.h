@@ -203,6 +203,7 @@ absl::Span<const Row> NormRows();
 absl::Span<const Row> MoveRows();
 absl::Span<const Row> PickRows();
 absl::Span<const Row> FillRows();
+absl::Span<const Row> ResizeRows();
 absl::Span<const Row> SignalRows();
 absl::Span<const Row> QuantizedRows();
 absl::Span<const Row> RecurrentRows();
