@@ -26,7 +26,7 @@ namespace {
 // The bound of --runs; a run that only time ends has it as well.
 constexpr uint64_t kMostTestRuns = 1'000'000'000;
 constexpr uint64_t kMostSetsOfOne = 4096;
-constexpr uint64_t kMostSeconds = 7 * 86'400;
+constexpr uint64_t kMostRunSeconds = 7 * 86'400;
 constexpr uint64_t kUsualRuns = 1000;
 // To make a configuration ready costs more than to run it, above all where C is
 // compiled, so several sets of values share one; networks vary more by shape.
@@ -76,7 +76,7 @@ class TestOperators : public Command {
         {"--time", "SECONDS",
          "stops after so long, and runs without another limit unless --runs is "
          "given, too",
-         NumberOption{&seconds_, 1, kMostSeconds}},
+         NumberOption{&seconds_, 1, kMostRunSeconds}},
         {"--seed", "N",
          "draws the same cases again (one drawn anew, and shown)",
          NumberOption{&seed_}},
