@@ -224,7 +224,7 @@ def row(usual, found):
     if found["matched"] != usual["matched"]:
         said.append(f"{found['matched'] - usual['matched']:+} nodes matched")
     times = found["seconds"] / usual["seconds"]
-    if not 0.85 < times < 1.15:
+    if not 0.75 < times < 1.25:
         said.append(f"{times:.2f}x the time")
     return ", ".join(said) or "-"
 
