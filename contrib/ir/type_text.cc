@@ -18,6 +18,7 @@
 #include "nodewise/ndarray/hash.h"
 #include "nodewise/support/diagnostic.h"
 #include "nodewise/support/status.h"
+#include "nodewise/support/words.h"
 
 namespace nodewise {
 namespace {
@@ -69,24 +70,6 @@ absl::StatusOr<char> TakeEscape(std::string_view* text) {
     return static_cast<char>(byte);
   }
   return ExpectedAt(start, R"(\n, \t, \", \\ or \x with two digits)", text);
-}
-
-// Returns how many bytes the first character has; 0 if it is not UTF-8. Bytes
-// that are not UTF-8 are escaped, so that a text with them can stand in a JSON.
-size_t LengthOfUtf8(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  if (byte(0) < 0x80) return 1;
-  const size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
-  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Too long for the character, one half of a pair, or beyond the last one.
-  const bool is_wrong = (byte(0) == 0xE0 && byte(1) < 0xA0) ||
-                        (byte(0) == 0xED && byte(1) > 0x9F) ||
-                        (byte(0) == 0xF0 && byte(1) < 0x90) ||
-                        (byte(0) == 0xF4 && byte(1) > 0x8F);
-  return is_wrong ? 0 : length;
 }
 
 std::string DimText(const Dim& dim) {
@@ -279,13 +262,14 @@ bool IsWord(std::string_view text) {
          std::ranges::all_of(text, &IsWordPart);
 }
 
-// UTF-8 stays as it is, since names of models are in all languages.
+// UTF-8 stays as it is, since names of models are in all languages. Bytes that
+// are not UTF-8 are escaped, so that a text with them can stand in a JSON.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const auto byte = static_cast<uint8_t>(c);
-    const size_t length = LengthOfUtf8(text.substr(i));
+    const size_t length = CharacterBytes(text.substr(i));
     if (length > 1) {
       quoted += text.substr(i, length);
       i += length - 1;

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "nodewise/ndarray/dtype.h"
+#include "nodewise/ndarray/ndarray.h"
 #include "nodewise/support/exceptions.h"
 #include "nodewise/support/file.h"
 #include "nodewise/support/status.h"
@@ -214,13 +215,7 @@ NodeId Graph::NodeOf(EntryId id) const {
 }
 
 DLTensor TensorOfEntry(const GraphEntry& entry, DLDevice device, void* data) {
-  DLTensor tensor{};
-  tensor.data = data;
-  tensor.device = device;
-  tensor.dtype = entry.dtype;
-  tensor.ndim = static_cast<int>(entry.shape.size());
-  tensor.shape = const_cast<int64_t*>(entry.shape.data());
-  return tensor;
+  return TensorOver(data, entry.shape, entry.dtype, device);
 }
 
 std::string NodeTitle(const Graph& graph, NodeId node) {
